@@ -40,7 +40,6 @@ from skdpdyn.audit import Listener, audit, listened
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.inference import private_summary
 from skdpdyn.linear_model import reading
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
@@ -300,7 +299,7 @@ def evaluations(adjacency):
     three = LogisticRegression(C=1e4).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
     line = LinearRegression().fit(X, X[:, 0])
     cases = {
-        "two classes": (binary, {}, (-1.0, False), (1.0, True), ("histogram",)),
+        "two classes": (binary, {}, (-1.0, False), (1.0, True), ("cells", "histogram")),
         "three classes": (three, {}, (-1.0, 0), (1.0, 0), ("counts", "log loss")),
         "regression": (line, {"target_bounds": (-1, 1)}, (-1.0, -1.0), (-1.0, 1.0), ("sums",)),
     }
@@ -320,35 +319,6 @@ def evaluations(adjacency):
         parts = [composition(part) for part in getattr(record, "mechanisms", (record,))]
         total = results[0].privacy_.mu
         yield from replayed(f"evaluate {title}", names, adjacency, parts, total, losses)
-
-
-def intervals(adjacency):
-    """Return the losses of the standard errors of a logistic and of a linear regression."""
-    last, first = np.array([0.0, 1.0]), np.array([1.0, 0.0])
-    X, y = np.tile(last, (N_SAMPLES, 1)), np.ones(N_SAMPLES, dtype=int)
-    shared = BUDGET | {"adjacency": adjacency, "fit_intercept": False, "conditioning": None}
-    shared["random_state"] = 0
-    for title, model in {
-        "logistic": PrivateLogisticRegression(
-            **shared, classes=[0, 1], clip=1.0, solver="objective_perturbation"
-        ),
-        "linear": PrivateRidge(**shared, target_bounds=(-1, 1), solver="sufficient_statistics"),
-    }.items():
-        model.fit(X, y)
-        changes = [(np.zeros(2), 0)]
-        if adjacency == Adjacency.REPLACE_ONE:
-            changes += [(first, 0), (-last, 0)]
-        losses, results = [], []
-
-        def run(data, model=model, results=results):
-            results.append(private_summary(model, *data, **BUDGET, robust=True))
-
-        for row, target in changes:
-            neighbour = np.vstack([X[:-1], row]), np.append(y[:-1], target)
-            losses.append(replay(run, (X, y), neighbour))
-        names = ("Hessian" if title == "logistic" else "moments", "scores")
-        parts, total = gaussian_parts(results[0].mechanism_), results[0].own_privacy_.mu
-        yield from replayed(f"private_summary {title}", names, adjacency, parts, total, losses)
 
 
 def scores_of_search():
@@ -500,7 +470,6 @@ def exact():
         yield from scaler(adjacency, False)
         yield from maps(adjacency)
         yield from evaluations(adjacency)
-        yield from intervals(adjacency)
     yield from scores_of_search()
 
 

@@ -7,9 +7,9 @@ the median ratio of the standard error to that of the same regression without pr
 a 99.9 % interval that lies outside of 0.935 to 0.975. 400 repetitions of a cell of 20,000 records
 and 5 columns take about 20 s of a processor.
 
-Methods: `private_regression`, `private_summary` of a model by objective perturbation, and for
-linear regression BinAgg (Lin, Slavkovic and Bhoomireddy 2025, arXiv 2510.16974) and the private
-bootstrap (Wang, Cheng and Awan 2022, arXiv 2210.06140), see `benchmarks._rivals_intervals`.
+Methods: `private_regression`, and for linear regression BinAgg (Lin, Slavkovic and Bhoomireddy
+2025, arXiv 2510.16974) and the private bootstrap (Wang, Cheng and Awan 2022, arXiv 2210.06140), see
+`benchmarks._rivals_intervals`.
 Designs: neighbouring columns have a correlation of 0.5 or of 0.95, or columns have a long tail. All
 methods know that columns are within -1 and 1. The data of "robust" have another link than the
 model, and the target is the best approximation to it.
@@ -23,13 +23,12 @@ from itertools import product
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from benchmarks._rivals_intervals import binagg, bootstrap
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.inference import private_regression, private_summary
-from skdpdyn.privacy import Budget, GaussianDP
+from skdpdyn.inference import private_regression
+from skdpdyn.privacy import Budget
 
 FORMS = ("likelihood", "robust", "linear")
 DESIGNS = {"correlated": 0.5, "collinear": 0.95, "skewed": None}
@@ -37,13 +36,6 @@ LARGE = 20_000  # records, above which repetitions are fewer
 NOISE = 0.5  # of the linear target, whose bounds are -4 and 4
 _QUANTILE = 1.959963984540054
 _FAILS = 3.2905  # normal quantile of 99.9 %
-
-
-def share_of(n_features, form):
-    """Return the part of mu^2 that pays for the table."""
-    if form == "linear":
-        return 0.9  # the table does not use the model's coefficients
-    return float(np.clip(0.025 * n_features, 0.15, 0.4)) + 0.1 * (form == "robust")
 
 
 def coefficients(n_features):
@@ -99,27 +91,6 @@ def errors_without_privacy(X, y, form, theta):
     return np.sqrt(np.diag(middle))
 
 
-@cache
-def models(n_samples, n_features, epsilon, adjacency, form):
-    """Return a model and the budget of its table, which together cost epsilon."""
-    whole = Budget.for_samples(epsilon, "auto", n_samples=n_samples, adjacency=adjacency)
-    table = whole.part(share_of(n_features, form))
-
-    def model(own):
-        shared = {"delta": whole.delta, "conditioning": None, "adjacency": adjacency}
-        if form == "linear":
-            return PrivateRidge(own, target_bounds=(-4.0, 4.0), **shared)
-        return PrivateLogisticRegression(
-            own, classes=[False, True], clip=1.1, solver="objective_perturbation", **shared
-        )
-
-    def excess(own):
-        cost = model(own).privacy_cost(n_samples, n_features)
-        return cost.compose(GaussianDP(table.mu, adjacency)).epsilon(whole.delta) - epsilon
-
-    return model(brentq(excess, 0.02 * epsilon, epsilon, xtol=1e-6) * (1 - 1e-5)), table
-
-
 def by_regression(X, y, form, epsilon, adjacency):
     """Return estimates and standard errors of a table in one call."""
     model = PrivateRidge() if form == "linear" else PrivateLogisticRegression()
@@ -127,20 +98,6 @@ def by_regression(X, y, form, epsilon, adjacency):
     options = {"epsilon": epsilon, "adjacency": adjacency, "robust": form == "robust"}
     _, table = private_regression(model, X, y, bounds=(-1, 1), **of_target, **options)
     return table.params, table.bse
-
-
-def by_summary(X, y, form, epsilon, adjacency):
-    """Return estimates and standard errors of a model and its table, bought apart."""
-    model, table = models(*X.shape, epsilon, adjacency, form)
-    summary = private_summary(
-        model.fit(X, y),
-        X,
-        y,
-        epsilon=table.epsilon,
-        delta=table.delta,
-        robust=form == "robust",
-    )
-    return summary.params, summary.bse
 
 
 def of_rival(method):
@@ -156,7 +113,6 @@ def of_rival(method):
 
 METHODS = {
     "regression": by_regression,
-    "summary": by_summary,
     "BinAgg": of_rival(binagg),
     "bootstrap": of_rival(bootstrap),
 }

@@ -22,8 +22,6 @@ LOG_LOSS_SHARE = 0.3  # of an evaluation of more than two classes
 NORM_SHARE = 0.1  # of a private scaler, where a mean is released too
 RANGE_SHARE = 0.3  # of a private scaler, for the ranges of all columns
 COORDINATES_SHARE = 0.15  # of a table, for coordinates in which rows are alike
-ROBUST_SHARE = 0.5  # of what is left of it, for the covariance of scores
-LARGEST_RESIDUAL = 6.0  # in deviations: where scores of a linear table are cut off
 # Steps of a table. Early ones need to find the place only; the last ones measure
 START_SHARE, LIMIT_SHARE, DISPERSION_SHARE, SCORES_SHARE = 0.01, 0.006, 0.03, 0.15
 GRADIENT_SHARES = (0.03, 0.045, 0.075, 0.15, 0.45)

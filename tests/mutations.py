@@ -337,12 +337,6 @@ MUTATIONS = [
         "tests/test_spent.py -k hazards",
     ),
     Mutation(
-        "moments of a table count once",
-        "square * (spending.per_square +",
-        "square * (0.5 +",
-        "tests/test_spent.py -k summary",
-    ),
-    Mutation(
         "products of rows forget that both change",
         "gram_noise * square * (math.sqrt(2) if replaced else 1)",
         "gram_noise * square * 0.6",
@@ -613,12 +607,6 @@ MUTATIONS = [
         "tests/test_persons.py tests/test_private_scaler.py -k 'person or groups or other'",
     ),
     Mutation(
-        "a table of persons' rows",
-        'if (model.privacy_.unit == "record") != (groups is None):',
-        "if False:",
-        "tests/test_inference.py -k whom",
-    ),
-    Mutation(
         "records that train and score pay for the dearer of both",
         "fits.compose(score) if self.held.shared",
         "largest([fits, score]) if self.held.shared",
@@ -647,12 +635,6 @@ MUTATIONS = [
         "(type(cv) is GroupKFold and cv.shuffle)",
         "(type(cv) is GroupKFold)",
         "tests/test_units.py -k splits_that",
-    ),
-    Mutation(
-        "unit: a table of rows for a model of persons",
-        "rows = LocalRows(X, None, weights, to_unit_ball, None, persons, most_rows)",
-        "rows = LocalRows(X, None, None, to_unit_ball, None, persons, most_rows)",
-        "tests/test_inference.py -k repeats",
     ),
     Mutation(
         "ledger: of dates, only the oldest pays",

@@ -37,7 +37,7 @@ from skdpdyn import (
 )
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
-from skdpdyn.inference import private_regression, private_summary
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.solvers import (
@@ -323,18 +323,6 @@ def evaluated(model, target="y", of_records=(), **options):
             return evaluate(fitted, data.X, getattr(data, target), **given, **settings)
 
         return run
-
-    return prepare
-
-
-def summarised(model, target="y", **options):
-    """Return a way out: a model and its standard errors, of the same records."""
-
-    def prepare(n_features):
-        other, _ = table(n_features)
-        fitted = model().set_params(verbose=0).fit(other.X, getattr(other, target))
-        settings = BUDGET | {"random_state": 0} | options
-        return lambda data: private_summary(fitted, data.X, getattr(data, target), **settings)
 
     return prepare
 
@@ -635,12 +623,6 @@ WAYS_OUT = {
     "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
     "evaluate counts": evaluated(
         partial(counting, target_bounds=(0, 8), **unconditioned), "counts", ("exposure",)
-    ),
-    "private_summary": summarised(
-        partial(plain, clip=2.0, solver="objective_perturbation"), robust=True
-    ),
-    "private_summary of a ridge": summarised(
-        partial(ridge, solver="sufficient_statistics", **unconditioned), "target", robust=True
     ),
     "private_regression": tabled(PrivateLogisticRegression, classes=[0, 1]),
     "private_regression three classes": tabled(PrivateSoftmaxRegression, classes=[0, 1, 2]),

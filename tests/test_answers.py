@@ -3,6 +3,7 @@ other libraries.
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyWeakWarning
-from skdpdyn.inference import private_summary
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.solvers import SOLVERS, NoisyGD, ObjectivePerturbation, OutputPerturbation
@@ -57,7 +58,7 @@ def test_weak_budgets_of_scores_and_tables_are_warned_of():
         clip=2.0, conditioning=None, solver="objective_perturbation"
     )
     model.set_params(epsilon=1.0, delta=1e-4).fit(X, Y)
-    for release in (evaluate, private_summary):
+    for release in (evaluate, partial(private_regression, bounds=(-1, 1))):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             release(model, X, Y, epsilon=25.0, delta=0.5)

@@ -193,7 +193,6 @@ def test_planted_bug_noise_of_half_the_size(audit, monkeypatch):
         "PrivateSearchCV",
         "default",
         "evaluate",
-        "private_summary",
         "persons",
         "sparse",
         "PrivateSoftmaxRegression",

@@ -9,11 +9,10 @@ from test_report import SCHEMA, validate
 from test_solvers_conformance import DEFAULTS, label, model
 from test_streamed import GeneratedRows
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn import PrivateRidge
 from skdpdyn.data.local import rows_of
 from skdpdyn.diagnostics import ROWS, TARGETS, diagnose, shares_of_diagnostics
 from skdpdyn.evaluation import evaluate
-from skdpdyn.inference import private_summary
 from skdpdyn.linear_model.targets import outside
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import PrivateScaler
@@ -233,23 +232,6 @@ def test_a_search_pays_for_those_of_its_winner():
 
 
 @pytest.mark.slow
-def test_the_table_of_a_model_with_diagnostics_is_that_of_its_training():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, (20_000, 2))
-    y = rng.uniform(size=20_000) < 1 / (1 + np.exp(-X @ [3.0, -2.0]))
-    model = PrivateLogisticRegression(
-        4.0,
-        classes=[False, True],
-        clip=2.0,
-        conditioning=None,
-        solver="objective_perturbation",
-        diagnostics=True,
-    ).fit(X, y)
-    summary = private_summary(model, X, y, epsilon=2.0)
-    assert np.all(np.abs(summary.coef - [3.0, -2.0, 0.0]) < 6 * summary.std_err)
-    assert np.all(summary.std_err < 1)
-
-
 def test_everything_that_has_a_price_has_an_entry(tmp_path):
     """A fit with diagnostics, a scaler, a search and an evaluation of one data set."""
     X, y = LOGISTIC.data(100)

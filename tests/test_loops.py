@@ -12,7 +12,7 @@ import pytest
 from releases import PACKAGE, WAYS_OUT, Listener, listening, table
 from spending import noise_is_found_once
 
-STOPS_BY_ITSELF = ("objective_perturbation", "output_perturbation", "private_summary")
+STOPS_BY_ITSELF = ("objective_perturbation", "output_perturbation")
 """Ways out with a minimiser that is exact to a certified tolerance: its number of passes depends on
 the records, and doc/guide/nist.rst says so.
 """

@@ -19,7 +19,7 @@ from skdpdyn import (
     spending,
 )
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.inference import directions, private_regression, private_summary, scoring
+from skdpdyn.inference import directions, private_regression, scoring
 from skdpdyn.inspection import CoefficientDisplay
 from skdpdyn.privacy import check_report
 
@@ -331,13 +331,6 @@ def test_what_has_no_table_is_refused(name):
     options = {"X": X, "y": TARGETS["logistic"], "epsilon": 1.0, "bounds": (0, 10), **options}
     with pytest.raises(kind, match=message):
         private_regression(model, **options)
-
-
-def test_other_tables_name_this_one():
-    """Of `counts_table.py`: a default model of counts has no table, and is told what has."""
-    model = PrivatePoissonRegressor(target_bounds=(0, 12)).fit(X, TARGETS["counts"])
-    with pytest.raises(UnsupportedMechanismError, match="private_regression fits a model that"):
-        private_summary(model, X, TARGETS["counts"], epsilon=1.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

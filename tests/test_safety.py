@@ -36,7 +36,7 @@ from skdpdyn.base import all_or_nothing, quoting_no_records
 from skdpdyn.data.rows import check_indices
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
-from skdpdyn.inference import private_summary
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import SOLVERS, ObjectivePerturbation, OutputPerturbation
@@ -52,15 +52,9 @@ MODELS = {
     "svc": lambda **options: PrivateLinearSVC(classes=[0, 1], **options),
     "counts": lambda **options: PrivatePoissonRegressor(target_bounds=(0, 3), **options),
 }
+
+
 # models whose coefficients have standard errors
-SUMMARISED = {
-    "logistic": lambda: PrivateLogisticRegression(
-        classes=[0, 1], clip=3.0, conditioning=None, solver="objective_perturbation"
-    ),
-    "ridge": lambda: PrivateRidge(target_bounds=(0, 1), conditioning=None),
-}
-
-
 def every_method(fitted):
     """Return names and functions of X and y of what reads records with a fitted model."""
     for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
@@ -127,8 +121,6 @@ def test_malformed_sparse_rows_are_refused_by_name(change):
         refused(PrivateSearchCV(model(), {"clip": [0.1, 0.2]}).fit, bad, LABELS)
         for _, function in every_method(model(random_state=0).fit(DENSE, LABELS)):
             refused(function, bad, LABELS)
-    for model in SUMMARISED.values():
-        refused(partial(private_summary, epsilon=1.0), model().fit(DENSE, LABELS), bad, LABELS)
     refused(RowMapper(1.0).fit(DENSE).transform, bad)
     for format in ("csr", "csc"):
         bad = malformed(with_index(N) if format == "csc" else change, format)
@@ -177,10 +169,8 @@ def test_masked_cells_are_refused():
             calls.append((function, X, LABELS))
             calls += [(function, DENSE, y)] * (method in ("score", "evaluate"))
         calls.append((fitted.score, DENSE, LABELS, masked(np.ones(N))))
-    for model in SUMMARISED.values():
-        fitted = model().fit(DENSE, LABELS)
-        summary = partial(private_summary, fitted, epsilon=1.0)
-        calls += [(summary, X, LABELS), (summary, DENSE, y)]
+    tabled = partial(private_regression, MODELS["ridge"](), epsilon=1.0, bounds=(-1, 1))
+    calls += [(tabled, X, LABELS), (tabled, DENSE, y)]
     counts = MODELS["counts"]()
     calls.append((partial(counts.fit, exposure=masked(np.ones(N))), DENSE, LABELS))
     calls.append((partial(counts.fit(DENSE, LABELS).score, exposure=masked(np.ones(N))), DENSE, y))
@@ -331,9 +321,8 @@ def probes():
     yield "exposures of fit", lambda X, y: counts.fit(DENSE, LABELS, exposure=y)
     with_counts = MODELS["counts"]().fit(DENSE, LABELS)
     yield "exposures of score", lambda X, y: with_counts.score(DENSE, LABELS, exposure=y)
-    for name, model in SUMMARISED.items():
-        summary = partial(private_summary, model().fit(DENSE, LABELS), epsilon=1.0)
-        yield f"private_summary of {name}", summary
+    ridge = MODELS["ridge"]()
+    yield "private_regression", partial(private_regression, ridge, epsilon=1.0, bounds=(-1, 1))
     for scaler in (PrivateScaler(), BoundsScaler((0, 1)), RowMapper(1.0)):
         name = type(scaler).__name__
         yield f"{name}.fit", lambda X, y, scaler=scaler: scaler.fit(X)
@@ -721,7 +710,7 @@ import numpy as np
 from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
-from skdpdyn.inference import private_summary
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
 
@@ -756,7 +745,7 @@ cases = {
     "search": (search, lambda: search.fit(X, y)),
     "cost of a search": (search, lambda: search.privacy_cost(10**6, 5)),
     "evaluate": (ready, lambda: evaluate(ready, X, y, epsilon=1.0)),
-    "private_summary": (ready, lambda: private_summary(ready, X, y, epsilon=1.0)),
+    "table": (ready, lambda: private_regression(ready, X, y, epsilon=1.0, bounds=(-1, 1))),
     "predict": (ready, lambda: ready.predict(X)),
 }
 for name, (estimator, call) in cases.items():

@@ -27,7 +27,7 @@ import skdpdyn
 from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.inference import private_summary
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import (
@@ -246,13 +246,13 @@ def leaves(unit, adjacency):
     ridge = PrivateRidge(conditioning=None, **options, **smooth)
     model = quietly(logistic(**options).fit, X, Y, **named)
     search = PrivateSearchCV(logistic(adjacency=adjacency), {"clip": [0.5]}, **BUDGET)
-    fitted = quietly(ridge.fit, X, Y, **named)
+    _, table = quietly(private_regression, ridge, X, Y, bounds=(-1, 1), **options, **named)
     return {
         "model": model,
         "scaler": quietly(PrivateScaler(**options).fit, X, **named),
         "search": quietly(search.fit, X, Y, **named),
         "scores": quietly(evaluate, model, X, Y, **options, **named),
-        "summary": quietly(private_summary, fitted, X, Y, **BUDGET, **of),
+        "summary": table,
     }
 
 
@@ -268,9 +268,6 @@ def square_of(record):
 
 def leaf_square(name, fitted):
     """Return the squared mu of a release, from records alone."""
-    if name == "summary":  # with its model, of which the record is a Gaussian release too
-        of_table = square_of(fitted.mechanism_)
-        return 2 * of_table
     if name == "model":  # full batches: the exact bound is less than composition
         return fitted.privacy_.mu**2
     return square_of(fitted.mechanism_)

@@ -3,17 +3,14 @@ Intervals
 =========
 
 Which coefficients differ from 0? A private model does not say, because noise and penalty have moved
-its coefficients. `private_summary` spends a part of the budget on the curvature of the loss, undoes
-the penalty, and prints a table whose standard errors include all noise.
+its coefficients. `private_regression` fits without a penalty, and prints a table whose standard
+errors include all noise.
 """
 
 # %%
 # Ten covariates of the Adult data
 # --------------------------------
-# Who earns more than 50,000 dollars a year? All columns are scaled to [-1, 1] by public bounds, so
-# no row is longer than the root of 10.
-
-import math
+# Who earns more than 50,000 dollars a year? All columns are scaled to [-1, 1] by public bounds.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +18,7 @@ import pandas as pd
 
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.datasets import load_adult
-from skdpdyn.inference import private_summary
+from skdpdyn.inference import private_regression
 
 adult = load_adult()
 data = adult.data
@@ -54,28 +51,17 @@ X = pd.DataFrame(
 y = (adult.target == ">50K").to_numpy()
 
 # %%
-# Fit, then buy the table
-# -----------------------
-# Objective perturbation, without a clip that any gradient reaches and without a learnt map of rows,
-# is what intervals are known for.
+# A model and its table
+# ---------------------
 
-norm = math.sqrt(10)
-model = PrivateLogisticRegression(
-    epsilon=1.0,
-    classes=[False, True],
-    data_norm=norm,
-    clip=2 * norm,
-    intercept_scaling=1.0,
-    conditioning=None,
-    solver="objective_perturbation",
-).fit(X, y)
-summary = private_summary(model, X, y, epsilon=1.0)
+model = PrivateLogisticRegression(classes=[False, True])
+_, summary = private_regression(model, X, y, epsilon=2.0, bounds=(-1, 1))
 print(summary)
 
 # %%
 # A smaller budget answers less, and says so. What it could not answer is charged all the same.
 
-print(private_summary(model, X, y, epsilon=0.3))
+print(private_regression(model, X, y, epsilon=0.1, bounds=(-1, 1))[1])
 
 # %%
 # Beside the table without privacy

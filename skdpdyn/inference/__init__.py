@@ -1,7 +1,6 @@
 """Standard errors and confidence intervals for coefficients that are learnt with noise."""
 
 from skdpdyn.inference.regression import private_regression
-from skdpdyn.inference.summary import private_summary
 from skdpdyn.inference.survival import SurvivalCurve, person_periods
 from skdpdyn.inference.table import PrivateSummary
 
@@ -10,5 +9,4 @@ __all__ = [
     "SurvivalCurve",
     "person_periods",
     "private_regression",
-    "private_summary",
 ]

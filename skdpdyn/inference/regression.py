@@ -223,7 +223,6 @@ PrivateRidge
         estimand=fitted.estimand,
         n_samples=model.n_samples_,
         privacy_=model.privacy_,
-        own_privacy_=model.privacy_,
         mechanism_=model.mechanism_,
         delta_=model.delta_,
         leaks_=model.leaks_,

@@ -21,7 +21,7 @@ from skdpdyn.sources import Source
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateSummary(Shown):
-    """A table of coefficients with their standard errors, as `private_summary` returns it.
+    """A table of coefficients with their standard errors, as `private_regression` returns it.
 
     Everything in it was released: it may be shown to anybody.
 
@@ -50,8 +50,6 @@ class PrivateSummary(Shown):
         Number of records, or of persons, public.
     privacy_ : Guarantee
         Guarantee of the model and this table together, for the unit that the model protects.
-    own_privacy_ : Guarantee
-        Guarantee of this table alone.
     mechanism_ : Composition
         Record of the releases for the table.
     delta_ : float
@@ -69,11 +67,11 @@ class PrivateSummary(Shown):
     --------
     >>> import numpy as np
     >>> from skdpdyn import PrivateRidge
-    >>> from skdpdyn.inference import private_summary
+    >>> from skdpdyn.inference import private_regression
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> y = X @ [3.0, -2.0] + 10
-    >>> model = PrivateRidge(epsilon=0.5, target_bounds=(7.0, 13.0), conditioning=None).fit(X, y)
-    >>> summary = private_summary(model, X, y, epsilon=1.0)
+    >>> model = PrivateRidge(target_bounds=(7.0, 13.0))
+    >>> _, summary = private_regression(model, X, y, epsilon=1.0, bounds=(-0.5, 0.5))
     >>> summary.names, summary.conf_int().shape
     (('x0', 'x1', 'intercept'), (3, 2))
     >>> difference = summary.contrast({"x0": 1, "x1": -1})
@@ -92,7 +90,6 @@ class PrivateSummary(Shown):
     estimand: str
     n_samples: int
     privacy_: Guarantee
-    own_privacy_: Guarantee
     mechanism_: Any
     delta_: float
     leaks_: tuple[str, ...] = field(default=())
@@ -103,7 +100,7 @@ class PrivateSummary(Shown):
     @classmethod
     def of(cls, found: Estimates, **public: Any) -> "PrivateSummary":
         """Return the table of estimates; ``public`` are its other fields."""
-        mu = public["own_privacy_"].mu
+        mu = public["privacy_"].mu
         epsilon = [
             factor
             if not math.isfinite(factor)
@@ -327,7 +324,7 @@ class PrivateSummary(Shown):
         """
         return privacy_report(
             self.mechanism_,
-            self.own_privacy_,
+            self.privacy_,
             delta=self.delta_,
             bound="composition",
             assumed=Assumed(
@@ -382,15 +379,9 @@ class PrivateSummary(Shown):
         return f"not enough information; epsilon={self.sufficient_epsilon[i]:.2g} could give it"
 
     def _notes(self):
-        own, both = (
-            float(guarantee.epsilon(self.delta_))
-            for guarantee in (self.own_privacy_, self.privacy_)
-        )
-        where = f"(delta={self.delta_:.3g}, {whose(self.own_privacy_)})"
-        what = f"epsilon={own:.6g} for this table, {both:.6g} with the model"
-        if self.privacy_ == self.own_privacy_:
-            what = f"epsilon={own:.6g} for model and table"
-        return [self.estimand, f"spent: {what} {where}"]
+        spent = f"epsilon={float(self.privacy_.epsilon(self.delta_)):.6g} for model and table"
+        where = f"(delta={self.delta_:.3g}, {whose(self.privacy_)})"
+        return [self.estimand, f"spent: {spent} {where}"]
 
 
 def names_of(model: Any) -> tuple[str, ...]:
