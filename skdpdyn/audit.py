@@ -26,7 +26,12 @@ from scipy.special import betaincinv, gammaincinv, ndtri
 from sklearn.base import clone
 
 from skdpdyn.data.local import rows_of
-from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyWeakWarning, UnsupportedMechanismError
+from skdpdyn.exceptions import (
+    PrivacyLeakWarning,
+    PrivacyWeakWarning,
+    UnsupportedMechanismError,
+    optional,
+)
 from skdpdyn.noise import generators, release
 from skdpdyn.privacy import (
     Composition,
@@ -395,9 +400,11 @@ class Audit:
         -------
         matplotlib axes
         """
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        ax = (
+            optional("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
+            if ax is None
+            else ax
+        )
         places = np.arange(len(self.findings))
         for shift, name in ((-0.2, "claimed"), (0.2, "measured")):
             values = [getattr(finding, name) for finding in self.findings]

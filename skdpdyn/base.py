@@ -3,7 +3,8 @@
 import html
 import inspect
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, wraps
@@ -368,6 +369,22 @@ def of_persons(estimator: Any) -> str:
     return "" if unit == "record" else f" {unit}s"
 
 
+def distinct(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
+    """Return names of which no two are equal, nor one of those taken: parentheses set them apart.
+
+    Examples
+    --------
+    >>> distinct(["other", "other"], taken=["(other)"])
+    ['other', '((other))']
+    """
+    found: list[str] = []
+    for name in names:
+        while name in found or name in list(taken):
+            name = f"({name})"
+        found.append(name)
+    return found
+
+
 _ENTRY = r"^\S.* : .*\n(?:(?: .*)?\n)*"
 
 
@@ -398,6 +415,13 @@ def described(kind: type) -> str | None:
             sections += f"{title}\n{'-' * len(title)}\n{''.join(entry_of.values())}\n"
     summary, *others = re.split(r"^(?=\w.*\n---)", body, maxsplit=1, flags=re.MULTILINE)
     return f"{summary.rstrip()}\n\n{sections}{''.join(others)}"
+
+
+_VERSION = "_skdpdyn_version"
+
+
+def _version():
+    return sys.modules["skdpdyn"].__version__
 
 
 class PrivateEstimatorMixin:
@@ -440,9 +464,10 @@ class PrivateEstimatorMixin:
             bound=self.bound_,
             alternatives={name: other for name, other in others.items() if name != self.bound_},
             assumed=Assumed(
-                (*self._public_facts(), *facts_of(self.sources_)),
+                self._public_facts(),
                 source_of(self.leaks_),
                 self.leaks_,
+                (*self._bought_facts(), *facts_of(self.sources_)),
             ),
             diagnostics=reported(getattr(self, "diagnostics_", {})),
         )
@@ -451,6 +476,20 @@ class PrivateEstimatorMixin:
     def privacy_unit_(self) -> str:
         """Whom ``privacy_`` is for: its unit."""
         return self.privacy_.unit
+
+    def __getstate__(self) -> Any:
+        return super().__getstate__() | {_VERSION: _version()}  # type: ignore[misc]
+
+    def __setstate__(self, state: Any) -> None:
+        stored = dict(state)
+        version = stored.pop(_VERSION, "another version")
+        if version != _version():
+            warn(
+                f"this {type(self).__name__} was stored by skdpdyn {version}, and this is "
+                f"{_version()}: read it with the one that stored it, or fit it again",
+                UserWarning,
+            )
+        super().__setstate__(stored)  # type: ignore[misc]
 
     def _publish_plan(self, plan, leaks, unit):
         """Set the attributes that say what a fit spent, and on whom: a ``unit``."""
@@ -467,6 +506,10 @@ class PrivateEstimatorMixin:
                 PrivacyLeakWarning,
             )
         self.leaks_ = tuple(dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state))))
+
+    def _bought_facts(self):
+        """Return what is known of the records because the budget paid for it."""
+        return ()
 
     def _given(self):
         """Return what the parameters held of releases, and of models that are none."""

@@ -65,7 +65,7 @@ def diagnose(
 def _estimate(name, count, sensitivity, n_samples, spending):
     noisy = float(spending.release(name, count, sensitivity)) / n_samples
     away = _DEVIATIONS * sensitivity * spending.noise_multiplier(name) / n_samples
-    ends = {"share": noisy, "low": noisy - away, "high": noisy + away}
+    ends = {"share": noisy, "low": float(noisy - away), "high": float(noisy + away)}
     return {name: min(max(end, 0.0), 1.0) for name, end in ends.items()}
 
 

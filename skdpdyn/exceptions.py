@@ -1,8 +1,10 @@
 """Warnings and errors of the library."""
 
+import importlib
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "BudgetExceededError",
@@ -16,6 +18,16 @@ __all__ = [
 ]
 
 _PACKAGE = str(Path(__file__).parent)
+
+
+def optional(module: str, extra: str) -> Any:
+    """Import an optional library, or raise an error with the line to paste."""
+    library = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        line = f'{library} is needed: pip install "skdpdyn[{extra}]"'
+    raise ImportError(line, name=library)
 
 
 def warn(text: str, category: type[Warning]) -> None:

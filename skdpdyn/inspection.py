@@ -7,11 +7,13 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from skdpdyn.exceptions import UnsupportedMechanismError
+from skdpdyn.base import distinct
+from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 from skdpdyn.privacy.checks import checked_count, checked_number
 from skdpdyn.privacy.guarantees import Guarantee
 
+_MOST_SHAPES = 12  # that are drawn where none are named
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 
 
@@ -24,9 +26,7 @@ class _Display:
     def _draw_on(self, ax):
         """Draw on these axes from now on; None: on those of a new figure."""
         if ax is None:
-            import matplotlib.pyplot as plt  # an extra, and slow to load
-
-            _, ax = plt.subplots()
+            _, ax = optional("matplotlib.pyplot", "plot").subplots()
         self.figure_, self.ax_ = ax.figure, ax
 
 
@@ -745,7 +745,8 @@ class ShapeDisplay(_Display):
         estimator : PrivateGAMClassifier or PrivateGAMRegressor
             The fitted model, or a pipeline that ends with one.
         columns : sequence of str or None, default=None
-            Names of columns, and of pairs as "a * b". None: all columns.
+            Names of columns and of pairs, as in ``terms_``. None: the columns that matter most by
+            ``term_importances_``, 12 at the most.
         output : int, default=0
             Which output to draw, of several classes.
         plot : bool, default=True
@@ -762,7 +763,10 @@ class ShapeDisplay(_Display):
         """
         model = estimator[-1] if hasattr(estimator, "steps") else estimator
         shapes = model.shapes_
-        wanted = [name for name in shapes if " * " not in name] if columns is None else columns
+        wanted = columns
+        if columns is None:
+            singles = model.terms_[1 : 1 + model.n_features_in_]
+            wanted = [name for name in model.term_importances_ if name in singles][:_MOST_SHAPES]
         if unknown := [name for name in wanted if name not in shapes]:
             raise ValueError(f"columns {unknown} are not among {list(shapes)}")
         display = cls(shapes={name: shapes[name] for name in wanted}, output=output)
@@ -774,18 +778,21 @@ class ShapeDisplay(_Display):
         Parameters
         ----------
         axes : sequence of matplotlib Axes or None, default=None
-            Where to draw; None: new ones, side by side.
+            Where to draw; None: new ones, four in a row.
 
         Returns
         -------
         ShapeDisplay
         """
         if axes is None:
-            import matplotlib.pyplot as plt  # an extra, and slow to load
-
-            size = (4 * len(self.shapes), 3)
-            figure = plt.figure(figsize=size, layout="constrained")
-            axes = figure.subplots(1, len(self.shapes), squeeze=False)[0]
+            wide = min(4, len(self.shapes))
+            high = math.ceil(len(self.shapes) / wide)
+            plt = optional("matplotlib.pyplot", "plot")
+            figure = plt.figure(figsize=(4 * wide, 3 * high), layout="constrained")
+            places = figure.subplots(high, wide, squeeze=False).ravel()
+            axes = places[: len(self.shapes)]
+            for place in places[len(axes) :]:
+                place.remove()
         for ax, shape in zip(axes, self.shapes.values(), strict=True):
             self._draw(ax, shape)
             ax.set_title(shape.name)
@@ -803,7 +810,7 @@ class ShapeDisplay(_Display):
             ax.figure.colorbar(ax.pcolormesh(one, other, value.T, shading="nearest"), ax=ax)
         elif isinstance(shape.grid, list):
             error = errors["estimated"]
-            ax.bar([str(level) for level in shape.grid], value)
+            ax.bar(distinct(map(str, shape.grid)), value)
             if error is not None:
                 ax.errorbar(range(len(value)), value, 2 * error, fmt="none", color="black")
             ax.tick_params(axis="x", rotation=90)

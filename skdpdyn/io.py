@@ -14,6 +14,7 @@ from typing import Any
 
 from skdpdyn.conditioning import Conditioning, FittedConditioning
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.exceptions import optional
 from skdpdyn.expansion import Expansion, Levels, Numbers
 from skdpdyn.onnx import to_onnx
 from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
@@ -159,8 +160,26 @@ def check_folder(folder: str | os.PathLike[str]) -> dict[str, Any]:
     ImportError
         If what reads a model is not installed.
     """
-    place = Path(folder)
-    files = {path.name: path.read_bytes() for path in place.iterdir()}
+    files = {path.name: _content(path) for path in Path(folder).iterdir()}
+    try:
+        return _checked(files)
+    except ImportError:
+        raise
+    except Exception as error:
+        if type(error) is ValueError:
+            raise
+        malformed = type(error).__name__
+    raise ValueError(f"a file of {folder} is malformed ({malformed}). {_OTHER}")
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        raise ValueError(f"{path.name}: no file, and a release folder holds files alone")
+    return path.read_bytes()
+
+
+def _checked(files: dict[str, bytes]) -> dict[str, Any]:
+    """Return the report of a release folder whose files agree."""
     sums = files.pop(SUMS, b"").decode("utf-8", "replace")
     lacks = sorted({REPORT, CARD, MODEL} - files.keys())
     if lacks:
@@ -228,8 +247,4 @@ def _sums(files: Mapping[str, bytes]) -> str:
 
 
 def _skops() -> Any:
-    try:
-        import skops.io
-    except ImportError:
-        raise ImportError('skops is needed: pip install "skdpdyn[release]"') from None
-    return skops.io
+    return optional("skops.io", "release")

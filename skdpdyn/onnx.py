@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.exceptions import optional
 from skdpdyn.expansion import LOWEST, Levels
 from skdpdyn.preprocessing import BoundsScaler, RowMapper
 
@@ -45,11 +46,9 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     >>> len(graph.input)
     1
     """
-    try:
-        import skl2onnx
-        from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-    except ImportError:
-        raise ImportError('skl2onnx is needed: pip install "skdpdyn[onnx]"') from None
+    skl2onnx = optional("skl2onnx", "onnx")
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
     if not hasattr(model, "to_sklearn"):
         raise TypeError(
             f"model is a {type(model).__name__}: pass a fitted model of skdpdyn. Of a pipeline "

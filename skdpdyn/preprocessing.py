@@ -18,6 +18,7 @@ from skdpdyn.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
     by_blocks,
+    distinct,
     forget_fit,
     form_of,
     of_persons,
@@ -192,7 +193,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         names = super().get_feature_names_out(input_features)
         if self.missing_ != "indicator":
             return names
-        return np.concatenate([names, np.array([f"{name}_missing" for name in names], object)])
+        return np.array([*names, *distinct((f"{name}_missing" for name in names), names)], object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -481,7 +482,7 @@ class BoundsExpander(TransformerMixin, BaseEstimator):
             terms = [f"_cos{k}" for k in range(1, self.n_terms_ + 1)] or [""]
             found += [f"{name}{end}{term}" for end in ends for term in terms]
         found += [f"{names[i]}*{names[j]}_{a}_{b}" for i, j in self.pairs_ for a, b in LOWEST]
-        return np.array(found, dtype=object)
+        return np.array(distinct(found), dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,6 +22,7 @@ from skdpdyn import (
     PrivateLogisticRegression,
     rules,
 )
+from skdpdyn.base import distinct
 from skdpdyn.data import ParquetRows
 from skdpdyn.data.coded import Coded, CodedRows, shortening
 from skdpdyn.data.local import LocalRows
@@ -31,6 +32,7 @@ from skdpdyn.data.rows import row_norms
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.expansion import Expansion, Levels, Numbers, cosines, level_of, levels_in
+from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
 from skdpdyn.linear_model.additive import read_cells
 from skdpdyn.linear_model.parts import COLUMN_LEVELS, LEVELS
@@ -42,7 +44,7 @@ from skdpdyn.losses import logistic, softmax
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.noise import generators
 from skdpdyn.objective import Objective
-from skdpdyn.preprocessing import BoundsExpander
+from skdpdyn.preprocessing import BoundsExpander, BoundsScaler
 from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
 from skdpdyn.privacy.literature.dialects import zcdp
 from skdpdyn.spending import Spending
@@ -494,7 +496,7 @@ def test_levels_are_bought(adjacency, tmp_path):
     ledger.reserve("levels", clone(model).set_params(random_state=None), N, 5)
     assert ledger.total.failure == model.privacy_.failure
     shape = model.shapes_["ward"]
-    assert shape.grid == ["north", "south", "west", "other", "missing"]
+    assert shape.grid == ["north", "south", "west", "(other)", "(missing)"]
     assert np.argmax(shape.value[0][:3]) == 2
     np.testing.assert_allclose(
         model.explain(frame).sum(axis=1), model.decision_function(frame), atol=1e-9
@@ -578,7 +580,7 @@ def test_shapes_are_what_explains_rows():
         column = FRAME[name]
         if isinstance(shape.grid, list):
             found = shape.value[0][[shape.grid.index(level) for level in column]]
-            assert shape.grid[-2:] == ["other", "missing"]
+            assert shape.grid[-2:] == ["(other)", "(missing)"]
         else:
             found = shape.value[0][RICH.expansion_.columns[k - 1].codes(column)]
         np.testing.assert_allclose(found * factors, explained[:, k], atol=1e-9)
@@ -600,11 +602,53 @@ def test_bands_are_those_of_the_noise():
     assert np.all(np.isfinite(fixed.bound))
 
 
+def test_importances_are_mean_contributions():
+    """Within a factor, for rows are not normal and second moments are noisy; in their order."""
+    found = RICH.term_importances_
+    seen = dict(zip(RICH.terms_, np.abs(RICH.explain(FRAME)).mean(axis=0), strict=True))
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert found.keys() == set(RICH.terms_[1:])
+    for name in list(found)[:2]:
+        assert 0.4 < found[name] / seen[name] < 2.5
+
+
+NAMES = ["other", "missing", "(other)", "intercept", "a * b", "a", "b * c", "c", "(intercept)"]
+
+
+def test_no_two_names_of_what_a_model_shows_are_equal():
+    """Whatever columns and levels are called."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(0, 1, (400, len(NAMES))), columns=NAMES)
+    frame["levels"] = rng.choice(NAMES, 400)
+    model = PrivateGAMClassifier(
+        bounds=dict.fromkeys(NAMES, (0, 1)),
+        categories={"levels": NAMES},
+        classes=[False, True],
+        interactions=[("a", "b * c"), ("a * b", "c"), ("a", "c")],
+    ).fit(frame, frame["a"] > 0.5)
+    linear = PrivateLogisticRegression(3.0, classes=[False, True], conditioning=None)
+    linear.fit(frame[NAMES], frame["a"] > 0.5)
+    grid = model.shapes_["levels"].grid
+    scaler = BoundsScaler((0, 1), missing="indicator")
+    frame["a_missing"] = frame["a"]
+    shown = [model.terms_, grid, names_of(linear), distinct(map(str, [1, "1", *grid]))]
+    shown.append(scaler.fit(frame[["a", "a_missing"]]).get_feature_names_out().tolist())
+    for names in shown:
+        assert len(set(names)) == len(names)
+    assert set(NAMES) < set(model.terms_)
+    assert grid[: len(NAMES)] == NAMES
+
+
 def test_shapes_are_drawn(monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     display = ShapeDisplay.from_estimator(RICH, columns=["age", "ward", "age * gain"])
     assert [ax.get_title() for ax in display.axes_] == ["age", "ward", "age * gain"]
     assert len(ShapeDisplay.from_estimator(RICH, plot=False).shapes) == 4
+    X = np.random.default_rng(0).uniform(0, 1, (300, 20))
+    many = PrivateGAMClassifier(bounds=(0, 1), classes=[False, True]).fit(X, X[:, 0] > 0.5)
+    drawn = ShapeDisplay.from_estimator(many)
+    assert [ax.get_title() for ax in drawn.axes_] == list(many.term_importances_)[:12]
+    assert drawn.figure_.get_size_inches().tolist() == [16, 9]
     with pytest.raises(ValueError, match=r"columns \['town'\]"):
         ShapeDisplay.from_estimator(RICH, columns=["town"])
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -18,18 +19,27 @@ from test_report import DEPLOYMENT, validate
 
 import skdpdyn
 from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
     io,
 )
 from skdpdyn.__main__ import main
+from skdpdyn.evaluation import evaluate
+from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
+from skdpdyn.inspection import PrivacyDynamicsDisplay
 from skdpdyn.io import TRUSTED
 from skdpdyn.model_selection import total_privacy
+from skdpdyn.onnx import to_onnx
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.privacy import Ledger
 from skdpdyn.privacy.deployment import schema
+from skdpdyn.solvers import SOLVERS
 
 RNG = np.random.default_rng(0)
 N_SAMPLES = 150 if config.DISABLE_JIT else 600
@@ -165,14 +175,24 @@ def test_onnx_of_a_pipeline_predicts_the_same(bounds):
         skl2onnx.to_onnx(gaps, X[:1])
 
 
-def test_without_skl2onnx_the_error_has_the_line_to_paste():
-    code = (
-        "import sys; sys.modules['skl2onnx'] = None\n"
-        "from skdpdyn.onnx import to_onnx\n"
-        "try:\n    to_onnx(None)\nexcept ImportError as error:\n    print(error)"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == 'skl2onnx is needed: pip install "skdpdyn[onnx]"\n'
+def test_without_an_optional_library_the_error_has_the_line_to_paste(monkeypatch, tmp_path):
+    model = clone(MODELS["logistic"][0]).fit(X, LABELS)
+    ledger = Ledger(tmp_path / "ledger.json", cap=(1.0, 1e-6))
+    uses = [
+        *(("skl2onnx", "onnx", lambda: to_onnx(model)), ("skops", "release", io._skops)),
+        ("matplotlib", "plot", lambda: PrivacyDynamicsDisplay.from_estimator(model)),
+        *(("matplotlib", "plot", ledger.plot), ("pandas", "plot", evaluated(model).to_frame)),
+    ]
+    for library, extra, use in uses:
+        for name in (library, "matplotlib.pyplot", "skops.io"):
+            monkeypatch.setitem(sys.modules, name, None)
+        line = f'{library} is needed: pip install "skdpdyn[{extra}]"'
+        with pytest.raises(ImportError, match=re.escape(line)):
+            use()
+
+
+def evaluated(model):
+    return evaluate(model, X, LABELS, epsilon=1.0)
 
 
 # --- release folders
@@ -279,8 +299,93 @@ def test_numbers_that_do_not_agree_are_refused_with_good_checksums(released, tmp
         io.check_folder(resealed(folder))
 
 
+@pytest.mark.filterwarnings("ignore:this Private")
+def test_files_that_are_cut_or_changed_anywhere_are_refused_in_a_sentence(
+    released, tmp_path, capsys
+):
+    """With good checksums, whatever is in them: no traceback, and no other model."""
+    rng, folder = np.random.default_rng(0), copied(released[1], tmp_path)
+    for name in (io.REPORT, io.CARD, io.REGISTRY, io.MODEL):
+        whole = (folder / name).read_bytes()
+        for change in ("", "[]", "{}", '{"deployment": 1}', *rng.integers(len(whole), size=6)):
+            if isinstance(change, str):
+                content = change.encode()
+            else:
+                content = whole[:change] + bytes([whole[change] ^ 255]) + whole[change + 1 :]
+            (folder / name).write_bytes(content)
+            assert main(["check", str(resealed(folder))]) == 1, (name, change)
+            assert len(capsys.readouterr().err.splitlines()) >= 1
+        (folder / name).write_bytes(whole)
+    (folder / "inner").mkdir()
+    assert main(["check", str(folder)]) == 1
+
+
 class Foreign:
     """What no release folder may hold."""
+
+
+def ways():
+    """Yield names and fits of all estimators, with each of their solvers and options."""
+    frame = pytest.importorskip("pandas").DataFrame({"a": X[:, 0], "w": LABELS})
+    additive = {"bounds": {"a": (-3, 3)}, "categories": "private"}
+    who = np.repeat(np.arange(N_SAMPLES // 2), 2)
+    models = [
+        *((model, X, y) for model, y in MODELS.values()),
+        (PrivateQuantileRegressor(30.0, target_bounds=(-2, 2)), X, X[:, 0]),
+        (PrivateGAMClassifier(30.0, classes=["no", "yes"], **additive), frame, LABELS),
+        (PrivateGAMRegressor(30.0, target_bounds=(-2, 2), **additive), frame, X[:, 0]),
+    ]
+    start = clone(MODELS["logistic"][0]).fit(X, LABELS)
+    quick = {"bassily_sgd": SOLVERS["bassily_sgd"](n_steps=50)}
+    options = [
+        *({"solver": quick.get(name, name)} for name in ("auto", *SOLVERS)),
+        *({"diagnostics": True}, {"adjacency": "add_remove"}, {"class_weight": "private"}),
+        *({"conditioning": None}, {"fit_intercept": False}, {"start": start}),
+        *({"categories": {"w": ["no", "yes"]}}, {"bound": "last_iterate", "conditioning": None}),
+    ]
+    for model, rows, y in models:
+        named = f"{type(model).__name__}-{len(np.unique(y))}"
+        for option in options:
+            if option.keys() <= model.get_params().keys():
+                records = {"X": rows, "y": y}
+                yield f"{named} {option}"[:90], clone(model).set_params(**option), records
+        yield f"{named} of households", clone(model), {**records, "groups": who, "unit": "house"}
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_fits_is_exported_checked_and_predicts_the_same_bits_elsewhere(tmp_path):
+    pytest.importorskip("skops.io")
+    expected, refused = {}, set()
+    for number, (name, model, records) in enumerate(ways()):
+        try:
+            model.fit(**records)
+        except (ValueError, UnsupportedMechanismError, CalibrationError):
+            refused.add(name)
+            continue
+        model.export(tmp_path / str(number))
+        expected[str(number)] = name, model.predict(records["X"])
+    assert len(expected) > 2 * len(refused) > 0
+    code = (
+        "import pickle, sys, pathlib, skops.io\n"
+        "from skdpdyn.io import MODEL, TRUSTED, check_folder\n"
+        "rows, found = pickle.load(sys.stdin.buffer), {}\n"
+        "for folder in pathlib.Path(sys.argv[1]).iterdir():\n"
+        "    check_folder(folder)\n"
+        "    model = skops.io.load(folder / MODEL, trusted=TRUSTED)\n"
+        "    found[folder.name] = model.predict(rows[model.n_features_in_])\n"
+        "sys.stdout.buffer.write(pickle.dumps(found))"
+    )
+    rows = {3: X, 2: records["X"]}  # the last are of additive models
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        input=pickle.dumps(rows),
+        stdout=subprocess.PIPE,
+    )
+    assert run.returncode == 0
+    found = pickle.loads(run.stdout)
+    for number, (name, answer) in expected.items():
+        assert (found[number] == answer).all(), name
 
 
 @pytest.mark.system

@@ -307,7 +307,8 @@ def test_a_report_shows_what_was_spent_first_and_folds_the_rest(fitted):
     nothing = "nothing that this estimator can see; ask total_privacy(pipeline)"
     assert f"not private in this run: {nothing}" in shown
     assert f"not private in this run: {nothing}" in text
-    assert f"Not private in this run: {nothing}" in report.to_model_card()
+    assert f"Exceptions in this run: {nothing}" in report.to_model_card()
+    assert "differentially private" in report.to_model_card().splitlines()[2]
     for title in ("theorem", "other bounds", "assumed", "not protected against"):
         assert f"<summary>{title}</summary>" in folded
         assert title not in shown.replace("NOT PRIVATE", "")

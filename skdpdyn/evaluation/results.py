@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
+from skdpdyn.exceptions import optional
 from skdpdyn.noise import source_of
 from skdpdyn.privacy import privacy_report
 from skdpdyn.privacy.checks import as_float
@@ -89,9 +90,8 @@ class PrivateEvaluation(Shown, ABC):
             One row for each metric, by its name, with columns "value", "low" and "high", and
             "population low" and "population high" where these are known.
         """
-        import pandas as pd
-
-        return pd.DataFrame(dict(self._columns()), index=list(self.metrics()))
+        pandas = optional("pandas", "plot")
+        return pandas.DataFrame(dict(self._columns()), index=list(self.metrics()))
 
     def privacy_report(self) -> PrivacyReport:
         """Report on what was released, under which theorem, and what is not covered.

@@ -246,7 +246,7 @@ def _hidden(directions, asked, names) -> tuple[tuple[str, ...], ...]:
 
     ``directions`` are those in which nothing is seen, in units of parameters.
     """
-    columns = np.array([not name.endswith("intercept") for name in names])
+    columns = np.array([not name.rstrip(")").endswith("intercept") for name in names])
     with one_blas_thread():
         basis, _ = np.linalg.qr(directions * columns[:, None])
     loads = np.abs(basis @ basis.T)

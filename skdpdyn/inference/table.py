@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from skdpdyn.base import distinct
 from skdpdyn.evaluation.estimates import Estimate
+from skdpdyn.exceptions import optional
 from skdpdyn.inference.directions import Estimates
 from skdpdyn.noise import source_of
 from skdpdyn.privacy import GaussianDP, privacy_report
@@ -271,9 +273,8 @@ class PrivateSummary(Shown):
         DataFrame
             One row for each coefficient, by its name.
         """
-        import pandas as pd
-
-        return pd.DataFrame(dict(self._columns(odds_ratios)), index=list(self.names))
+        pandas = optional("pandas", "plot")
+        return pandas.DataFrame(dict(self._columns(odds_ratios)), index=list(self.names))
 
     def as_text(self, *, odds_ratios: bool = False) -> str:
         """Return the table as text, which is what ``print`` shows.
@@ -388,7 +389,7 @@ def names_of(model: Any) -> tuple[str, ...]:
     """Return the names of a fitted model's columns, and "intercept" if it has one."""
     names = getattr(model, "feature_names_in_", None)
     names = [f"x{i}" for i in range(model.n_features_in_)] if names is None else list(names)
-    return (*names, "intercept") if model.intercept_scaling_ else tuple(names)
+    return (*names, *distinct(["intercept"] * bool(model.intercept_scaling_), names))
 
 
 def checked_confidence(confidence: Any) -> float:

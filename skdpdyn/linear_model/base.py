@@ -312,9 +312,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             f"data_norm={self.data_norm_:.6g}",
             *self._shortening(),
             "every parameter of the estimator",
-            "the sets of possible labels or target bounds",
+            *self._public_targets(),
             *[begun] * (self.start_ == NUMBERS),
         )
+
+    def _public_targets(self):
+        """Name the labels or bounds of targets, unless they were taken from the records."""
+        taken = any(leak.endswith("taken from y") for leak in self.leaks_)
+        return () if taken else ("the sets of possible labels or target bounds",)
 
     def _shortening(self):
         """Say by which rule rows are shortened, and what that makes of coefficients."""

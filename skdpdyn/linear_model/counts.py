@@ -62,7 +62,8 @@ class CountUnits(TargetUnits):
         shares, size = {}, rules.rate_share(request.strength)
         adapts = request.recipe.adapts
         if adapts:
-            shares[TARGET_SCALE] = Share(2 * rules.SCALE_SHARE, 2 * COUNTS)
+            times = 1 + request.fit_intercept  # around 0, and around the base rate
+            shares[TARGET_SCALE] = Share(times * rules.SCALE_SHARE, times * COUNTS)
         if request.fit_intercept or adapts:
             shares |= shares_of_rate(size, request.has_exposure)
         if not request.fit_intercept:

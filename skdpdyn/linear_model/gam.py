@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpdyn import rules
 from skdpdyn.base import (
     all_or_nothing,
+    distinct,
     of_persons,
     remember_rows,
     silent_arithmetic,
@@ -19,7 +20,7 @@ from skdpdyn.base import (
 )
 from skdpdyn.data.coded import Coded, shortening
 from skdpdyn.expansion import Expansion
-from skdpdyn.linear_model.additive import expand, monotonic, read_cells
+from skdpdyn.linear_model.additive import expand, learns_levels, monotonic, read_cells
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
     PrivateLinearModel,
@@ -35,7 +36,7 @@ from skdpdyn.linear_model.poisson import (
     score_of_rates,
 )
 from skdpdyn.linear_model.ridge import PrivateRidge
-from skdpdyn.linear_model.shapes import Shape, shapes_of
+from skdpdyn.linear_model.shapes import Shape, importances_of, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.privacy.checks import checked_choice
 
@@ -120,11 +121,15 @@ class AdditiveModel(PrivateLinearModel):
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
-            "the columns' bounds and categories, and which of them are flags",
+            "the columns' bounds, listed categories, and which of them are flags",
             "every parameter of the estimator",
-            "the sets of possible labels or target bounds",
-            "shapes, their displays and their edits, which cost nothing: they follow from releases",
+            *self._public_targets(),
         )
+
+    def _bought_facts(self):
+        free = "shapes, their displays and their edits, which cost nothing: they follow from it"
+        levels = ["the levels of the other columns of text"] * learns_levels(self)
+        return (*levels, "coefficients", free)
 
     def _weights(self):
         """Return what each output says of each cell, and of products, from what was released."""
@@ -161,13 +166,27 @@ class AdditiveModel(PrivateLinearModel):
 
     @property
     def terms_(self) -> list[str]:
-        """Names of what `explain` returns: "intercept", the columns, and pairs as "a * b"."""
+        """Names of what `explain` returns: "intercept", the columns, and pairs as "a * b".
+
+        Where a column has such a name itself, "intercept" or the pair is in parentheses.
+        """
         check_is_fitted(self)
         columns = getattr(self, "feature_names_in_", None)
         if columns is None:
             columns = [f"x{j}" for j in range(self.n_features_in_)]
         pairs = [f"{columns[i]} * {columns[j]}" for i, j in self.expansion_.pairs]
-        return ["intercept", *columns, *pairs]
+        constant, *pairs = distinct(["intercept", *pairs], columns)
+        return [constant, *columns, *pairs]
+
+    @property
+    def term_importances_(self) -> dict[str, float]:
+        """How much each term adds to raw predictions, the most important first; free of charge.
+
+        By name, the mean absolute contribution, a mean over outputs, of rows that have the released
+        second moments and are normal: an estimate, in which the noise of training counts as well.
+        """
+        check_is_fitted(self)
+        return importances_of(self)
 
     @property
     def shapes_(self) -> dict[str, Shape]:

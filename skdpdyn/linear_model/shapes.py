@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.base import distinct
 from skdpdyn.expansion import LOWEST, Numbers
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.spending import training_of
@@ -28,8 +29,9 @@ class Shape:
     name : str
         Name of the column, or of both.
     grid : ndarray or tuple of two ndarray
-        The number in the middle of each cell; levels, with "other" and "missing" behind them; or
-        the numbers of both columns of a pair.
+        The number in the middle of each cell; levels, with "(other)" and "(missing)" behind
+        them, in more parentheses where a level is called so; or the numbers of both columns of a
+        pair.
     value : ndarray of shape (n_outputs, n_points) or (n_outputs, n_points, n_points)
         Contribution to the raw prediction, less its mean over the released mean of the rows.
     missing : ndarray of shape (n_outputs,) or None, default=None
@@ -74,7 +76,8 @@ def shapes_of(model: Any) -> dict[str, Shape]:
             column, rows = expansion.columns[k], expansion.tables[k]
             cells = slice(expansion.starts[k], expansion.starts[k + 1])
             value, missing = weights[:, cells] - centres[:, [k]], None
-            grid: Any = [*getattr(column, "levels", ()), "other", "missing"]
+            levels = list(getattr(column, "levels", ()))
+            grid: Any = [*levels, *distinct(["(other)", "(missing)"], levels)]
             if isinstance(column, Numbers):
                 grid, rows = column.middles, rows[:-1]
                 value, missing = value[:, :-1], value[:, -1]
@@ -106,6 +109,39 @@ def _grid_of_pair(expansion, i, j):
     return grid, np.column_stack(products) * expansion.pair_weights[: len(LOWEST)]
 
 
+def importances_of(model: Any) -> dict[str, float]:
+    """Return the mean absolute contribution of each term, the largest first."""
+    row_map, found = model.conditioning_.row_map, {}
+    mapped = _Moments.of(row_map)
+    for name, part in zip(model.terms_[1:], model.expansion_.slices, strict=True):
+        coef = np.zeros((mapped.vectors.shape[0], len(np.atleast_2d(model.coef_))))
+        coef[part] = np.atleast_2d(model.coef_)[:, part].T
+        loads = row_map.norm * mapped.vectors.T @ np.linalg.solve(mapped.weights.T, coef)
+        std = np.sqrt(mapped.moments @ loads**2)
+        found[name] = math.sqrt(2 / math.pi) * float(np.mean(std))
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """The released second moments of mapped rows, along their directions."""
+
+    weights: np.ndarray
+    vectors: np.ndarray
+    moments: np.ndarray
+
+    @classmethod
+    def of(cls, row_map: Any) -> "_Moments":
+        """Return those of a map, which was made of them: w^2 = t / (moment + t)."""
+        weights = np.atleast_2d(row_map.weights)
+        if len(weights) == 1:
+            weights = np.diag(row_map.weights)
+        values, vectors = np.linalg.eigh(weights @ weights.T)
+        left = np.clip(1 - values * row_map.radius**2, 0.0, None)
+        total = float(np.sum(left))
+        return cls(weights, vectors, _MEAN_SQUARE * left / total if total > 0 else left)
+
+
 @dataclass(frozen=True, eq=False)
 class _Noise:
     """What the noise of training brings to coefficients: a factor for each direction."""
@@ -119,21 +155,14 @@ class _Noise:
     def of(cls, model: Any) -> "_Noise | None":
         """Return it for a fitted model; None where it is not known."""
         record, row_map = training_of(model.mechanism_), model.conditioning_.row_map
-        scale = model._scale()
+        scale, mapped = model._scale(), _Moments.of(row_map)
         if not isinstance(record, NoisyGradientDescent) or record.sensitivity is None or not scale:
             return None
-        weights = np.atleast_2d(row_map.weights)
-        if len(weights) == 1:
-            weights = np.diag(row_map.weights)
-        values, vectors = np.linalg.eigh(weights @ weights.T)
-        left = np.clip(1 - values * row_map.radius**2, 0.0, None)  # w^2 = t / (moment + t)
-        total = float(np.sum(left))
-        moments = _MEAN_SQUARE * left / total if total > 0 else left
         unit, bend = scale
         grid = np.linspace(0.0, _LONGEST / float(np.max(record.step_size)), _N_CURVATURES)
         squares = np.array([_accumulated(record, model.alpha_, h) for h in grid])
-        directions = unit * (vectors.T @ weights) / row_map.norm
-        found = np.interp(moments * bend, grid, squares)
+        directions = unit * (mapped.vectors.T @ mapped.weights) / row_map.norm
+        found = np.interp(mapped.moments * bend, grid, squares)
         return cls(directions, row_map.centre, float(squares.max()), found)
 
     def errors(self, rows, part):

@@ -8,7 +8,16 @@ from skdpdyn.privacy.deployment import fields_of
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.proofs import proof_of
 from skdpdyn.privacy.serialization import from_dict, to_json
-from skdpdyn.privacy.words import LEAKS, NONE_SEEN, TRUST, covering, neighbours_of, parts_of, shown
+from skdpdyn.privacy.words import (
+    BOUGHT,
+    LEAKS,
+    NONE_SEEN,
+    TRUST,
+    covering,
+    neighbours_of,
+    parts_of,
+    shown,
+)
 
 
 def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
@@ -28,7 +37,10 @@ def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
 
 def _private_at_all(leaks: list[str]) -> list[str]:
     if not leaks:
-        return ["# Privacy", "", f"Not private in this run: {NONE_SEEN}.", ""]
+        what = (
+            "A differentially private release: a promise to everyone in the records, proved below."
+        )
+        return ["# Privacy", "", what, "", f"Exceptions in this run: {NONE_SEEN}.", ""]
     title = ["# Privacy", "", "**NOT PRIVATE in this run. What follows does not hold for:**", ""]
     return [*title, *_bullets(leaks), ""]
 
@@ -86,6 +98,7 @@ def _assumed(sections: Mapping[str, Any], mechanism: Any) -> list[str]:
         "",
         *_bullets(assumed["public"] or ["nothing was named"]),
         "",
+        *_listed(f"{BOUGHT.capitalize()}:", assumed[BOUGHT]),
         f"Randomness: {assumed['randomness']}.",
         "",
         f"The bound is `{bound}`. Its hypotheses were checked on the record of what ran:",
@@ -158,6 +171,10 @@ def _how_to_check(mechanism: Any, guarantee: Guarantee, sections: Mapping[str, A
         ),
         "It proves the guarantee again and recomputes every number above.",
     ]
+
+
+def _listed(title: str, texts: list[str]) -> list[str]:
+    return [title, "", *_bullets(texts), ""] if texts else []
 
 
 def _bullets(texts: Iterable[str]) -> list[str]:

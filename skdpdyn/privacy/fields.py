@@ -96,6 +96,11 @@ class Checked:
             if not (may_be_none and value is None):
                 object.__setattr__(self, name, check(value, name))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # a file has text where a field has one of an enum: check and convert, as __init__ does
+        vars(self).update(state)
+        self.__post_init__()
+
 
 class Stepwise(Checked):
     """Records with values a step, which are compared by content."""
@@ -125,7 +130,7 @@ class Stepwise(Checked):
         return hash(self._values)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({name: _read_only(value) for name, value in state.items()})
+        super().__setstate__({name: _read_only(value) for name, value in state.items()})
 
 
 @cache

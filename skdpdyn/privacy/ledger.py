@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from skdpdyn.exceptions import BudgetExceededError
+from skdpdyn.exceptions import BudgetExceededError, optional
 from skdpdyn.privacy import serialization
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.display import Document, Shown, whose
@@ -789,9 +789,7 @@ class LedgerDisplay:
         self
         """
         if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots()
+            _, ax = optional("matplotlib.pyplot", "plot").subplots()
         self.figure_, self.ax_ = ax.figure, ax
         (self.line_,) = ax.step(
             self.times, self.spent, **{"where": "post", "marker": "o", "label": "charged", **kwargs}

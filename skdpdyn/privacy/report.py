@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -27,6 +28,7 @@ from skdpdyn.privacy.serialization import (
     to_dict,
 )
 from skdpdyn.privacy.words import (
+    BOUGHT,
     LEAKS,
     NONE_SEEN,
     TRUST,
@@ -67,6 +69,8 @@ class Assumed:
         Source of the noise, and whom it protects against.
     leaks : sequence of str, default=()
         Exceptions to the guarantee in this run.
+    bought : sequence of str, default=()
+        Facts that are known of the records because a budget paid for them.
 
     Examples
     --------
@@ -78,6 +82,7 @@ class Assumed:
     public: Sequence[str] = ()
     randomness: str = "not told"
     leaks: Sequence[str] = ()
+    bought: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -360,6 +365,7 @@ def privacy_report(
         "assumed": {
             "public": [*assumed.public],
             "randomness": assumed.randomness,
+            BOUGHT: [*assumed.bought],
             LEAKS: leaks,
         },
         "not protected against": {
@@ -368,6 +374,7 @@ def privacy_report(
             else text
             for number, text in enumerate(NOT_COVERED, 1)
         },
+        "made by": {"skdpdyn": sys.modules["skdpdyn"].__version__},
     }
     stored = {
         "version": VERSION,
@@ -460,7 +467,7 @@ def _recompute(report: dict[str, Any]) -> None:
 
 
 _SECTIONS = ("spent", "attacker", "theorem", "assumed", "not protected against", "stored")
-_ASSUMED = {"public", "randomness", LEAKS}
+_ASSUMED = {"public", "randomness", BOUGHT, LEAKS}
 
 
 def _restored(stored: dict[str, Any], name: str) -> Any:

@@ -19,6 +19,7 @@ TRUST = (
     "whatever else they know, all other records included"
 )
 LEAKS = "not private in this run"
+BOUGHT = "bought, or released before"
 NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
 
 
