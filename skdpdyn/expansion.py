@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.kernels.cells import write_products, write_terms
 from skdpdyn.privacy.checks import as_float
 
 _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth of the bounds
@@ -385,35 +386,36 @@ class Expansion:
 
     def products(self, codes: np.ndarray) -> np.ndarray:
         """Return the last features of rows, products of pairs, shape (n_rows, n_products)."""
-        low = self.low[codes + self.starts[:-1]].reshape(len(codes), -1)
         places = [(2 * i + a - 1, 2 * j + b - 1) for i, j in self.pairs for a, b in LOWEST]
-        one, other = np.array(places, dtype=np.intp).reshape(-1, 2).T
-        found = np.take(low, one, axis=1)
-        found *= np.take(low, other, axis=1)
-        return np.multiply(found, self.pair_weights, out=found)
+        two = np.ascontiguousarray(np.array(places, dtype=np.int64).reshape(-1, 2).T)
+        found = np.empty((len(codes), len(places)))
+        write_products(codes, self.starts, self.low, two, self.pair_weights, found)
+        return found
 
-    def contributions(self, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Return what each column, and each pair, adds to a raw prediction.
+    def terms(
+        self, codes: np.ndarray, weights: np.ndarray, centres: np.ndarray, factor: np.ndarray
+    ) -> np.ndarray:
+        """Return what each column, and each pair, adds to raw predictions.
 
         Parameters
         ----------
-        weights : ndarray of shape (n_weights,)
-            What is said of each cell, and of products, see `cells`.
         codes : ndarray of shape (n_rows, n_columns)
             Cells.
+        weights : ndarray of shape (n_outputs, n_weights)
+            What is said of each cell, and of products, see `cells`.
+        centres : ndarray of shape (n_outputs, n_columns + n_pairs)
+            What is subtracted from it.
+        factor : ndarray of shape (n_rows,)
+            What the rest is multiplied by.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_columns + n_pairs)
+        ndarray of shape (n_outputs, n_rows, n_columns + n_pairs)
         """
-        places = codes + self.starts[:-1]
-        found = np.empty((len(codes), len(self.columns) + len(self.pairs)))
-        found[:, : len(self.columns)] = weights[places]
-        products = weights[self.n_cells :].reshape(-1, len(LOWEST))
-        for k, ((i, j), of_pair) in enumerate(zip(self.pairs, products, strict=True)):
-            one, other = self.low[places[:, i]].T, self.low[places[:, j]].T
-            parts = (one[a - 1] * other[b - 1] for a, b in LOWEST)
-            found[:, len(self.columns) + k] = sum(map(np.multiply, of_pair, parts))
+        pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
+        found = np.empty((len(weights), len(codes), len(self.columns) + len(pairs)))
+        for of_output, centre, out in zip(weights, centres, found, strict=True):
+            write_terms(codes, self.starts, self.low, pairs, of_output, centre, factor, out)
         return found
 
     # --- the linear map between features and what kernels read, and its transpose ----------------

@@ -173,8 +173,10 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     codes = codes_of(expansion)
     rows, coef = expansion.expanded(codes), RNG.standard_normal(expansion.n_features)
     weights = expansion.cells(coef)
-    parts = expansion.contributions(weights, codes)
-    np.testing.assert_allclose(parts.sum(axis=1), rows @ coef, atol=1e-12)
+    centre, factor = RNG.standard_normal(4 + len(expansion.pairs)), RNG.random(len(rows))
+    (parts,) = expansion.terms(codes, weights[None], centre[None], factor)
+    expected = (rows @ coef - centre.sum()) * factor
+    np.testing.assert_allclose(parts.sum(axis=1), expected, atol=1e-12)
     sums = RNG.standard_normal(expansion.n_weights)
     assert expansion.features(sums) @ coef == pytest.approx(sums @ weights)
     assert np.all(np.linalg.norm(rows, axis=1) <= expansion.row_norm)

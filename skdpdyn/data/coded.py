@@ -4,23 +4,24 @@ import copy
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations_with_replacement
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from skdpdyn.blas import one_blas_thread
+from skdpdyn.blas import in_threads, one_blas_thread
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.expansion import Expansion, Levels
+from skdpdyn.kernels.cells import add_beside, add_cells, add_dots, count_cells
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Statistic
 from skdpdyn.kernels.sums import Total
 
 _AT_ONCE = 2048  # rows that are expanded at a time
-_LOOKED_UP = 1 << 15  # rows that are looked up in a table at a time
+_SUMMED = 1 << 13  # rows that are summed one after the other
+_LOOKED_UP = 1 << 15  # rows that are looked up in tables at a time
 _EPS = np.finfo(np.float64).eps
 
 
@@ -137,12 +138,12 @@ class CodedRows(LocalRows):
         """See `Rows.sum_rounding`.
 
         Sums of weights of cells are exact, and what follows from them are sums of products of three
-        numbers: over cells, over products of pairs of at most `_AT_ONCE` rows, and over their
+        numbers: over cells, over products of pairs of at most `_SUMMED` rows, and over their
         blocks. Each rounds by as many eps/2 as it has terms, times the sizes of what is multiplied,
         at most ``map.spread`` squared for each record.
         """
-        expansion, n_blocks = self.expansion, self.n_records * self.most_rows / _AT_ONCE
-        n_terms = _AT_ONCE + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
+        expansion, n_blocks = self.expansion, self.n_records * self.most_rows / _SUMMED
+        n_terms = _SUMMED + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
         spread = 1.0 if self.map is None else self.map.spread
         rounding = super().sum_rounding() + 2 * self.n_records * n_terms * _EPS * spread**2
         if not rounding < 0.5:
@@ -151,9 +152,10 @@ class CodedRows(LocalRows):
             )
         return rounding
 
-    def _blocks(self, size=_AT_ONCE):
-        n_rows = self.shape[0]
-        return [slice(first, min(first + size, n_rows)) for first in range(0, n_rows, size)]
+    def _blocks(self, size=_SUMMED, of=None):
+        """Return slices of so many rows, of all or of a slice of them."""
+        first, stop, _ = (of or slice(None)).indices(self.shape[0])
+        return [slice(i, min(i + size, stop)) for i in range(first, stop, size)]
 
     def _exact(self, weight, most=1.0):
         """Return weights up to ``most``, rounded down so that all their sums are exact."""
@@ -186,21 +188,6 @@ class CodedRows(LocalRows):
         parts = zip(expansion.tables, expansion.slices, strict=False)
         return [table - centre[part] for table, part in parts], centre[sum(expansion.widths) :]
 
-    def _crossed(self, i, j):
-        """Yield parts of the rows, and their cells in two columns as one number."""
-        n_cells = self.expansion.columns[j].n_cells
-        for part in self._blocks(_LOOKED_UP):
-            first, second = self.X.codes[part, i], self.X.codes[part, j]
-            yield part, first.astype(np.intp) * n_cells + second
-
-    def _indicators(self, part):
-        """Return which cells rows are in, as a sparse matrix."""
-        cells = self.X.codes[part] + self.expansion.starts[:-1]
-        n_rows, n_columns = cells.shape
-        ends = np.arange(n_rows + 1) * n_columns
-        shape = n_rows, self.expansion.n_cells
-        return sparse.csr_array((np.ones(cells.size), cells.ravel(), ends), shape=shape)
-
     def _lengths(self, data_norm):
         """See `LocalRows._lengths`: by tables where no row is scaled into a ball."""
         if self.map is None or data_norm != 1 or not self._within(self.map.radius):
@@ -232,30 +219,39 @@ class CodedRows(LocalRows):
 
     def _squares(self, moved, centre):
         """Return squares of lengths of rows under the map, of what `_moved` returns."""
-        expansion, slices, first = self.expansion, self.expansion.slices, sum(self.expansion.widths)
+        slices, first = self.expansion.slices, sum(self.expansion.widths)
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
         squares, gram = np.zeros(self.shape[0]), matrix.T @ matrix
-        for j, table in enumerate(moved):
-            alone = np.sum(table @ gram[slices[j], slices[j]] * table, axis=1)
-            squares += alone[self.X.codes[:, j]]
-        for i, j in combinations(range(len(moved)), 2) if not self.map.is_diagonal else ():
-            table = (moved[i] @ (2 * gram[slices[i], slices[j]]) @ moved[j].T).ravel()
-            for part, cells in self._crossed(i, j):
-                squares[part] += table[cells]
+        for i, table in enumerate(moved):
+            alone = np.sum(table @ gram[slices[i], slices[i]] * table, axis=1)
+            tables = [(i, 0, alone)]
+            for j in range(i + 1, len(moved)) if not self.map.is_diagonal else ():
+                crossed = table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
+                tables.append((j, len(moved[j]), crossed.ravel()))
+            list(self._each(self._add_looked_up, self._blocks(_LOOKED_UP), i, tables, squares))
         if centre.size:
             parts = zip(moved, slices, strict=False)
             beside = np.vstack([table @ (2 * gram[of, first:]) for table, of in parts])
             triangle = np.linalg.qr(matrix[:, first:], mode="r")
             triangle = np.diag(triangle) if self.map.is_diagonal else triangle
-            ball = ball_of(self.X)
-            for part in self._blocks():
-                products = expansion.products(self.X.codes[part])
-                squares[part] += numbers_of_rows(products, ball, centre, triangle)[1] ** 2
-                if not self.map.is_diagonal:
-                    products -= centre
-                    products *= self._indicators(part) @ beside
-                    squares[part] += np.sum(products, axis=1)
+            blocks = self._blocks(_AT_ONCE)
+            list(self._each(self._add_products, blocks, beside, triangle, centre, squares))
         return squares
+
+    def _each(self, function, items, *others):
+        """Return what a function returns of each item, in order, computed in all threads."""
+        return in_threads(lambda item: function(item, *others), items, self.n_threads)
+
+    def _add_looked_up(self, part, i, tables, squares):
+        for j, stride, table in tables:
+            add_cells(self.X.codes[part], i, j, stride, table, squares[part])
+
+    def _add_products(self, part, beside, triangle, centre, squares):
+        codes, expansion = self.X.codes[part], self.expansion
+        products = expansion.products(codes)
+        squares[part] += numbers_of_rows(products, ball_of(self.X), centre, triangle)[1] ** 2
+        if not self.map.is_diagonal:
+            add_dots(codes, expansion.starts, beside, products, centre, squares[part])
 
     def _length_counts(self, statistic):
         lengths, grain = self._lengths(1.0)[1], statistic.grain
@@ -266,28 +262,22 @@ class CodedRows(LocalRows):
         return np.cumsum(counts[:-1])
 
     def _second_moment(self):
-        expansion, codes, (moved, centre) = self.expansion, self.X.codes, self._moved()
+        expansion, (moved, centre) = self.expansion, self._moved()
         weight = np.maximum(self._lengths(1.0)[1], self.map.norm)
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight
         weight = self._exact(weight, self.map.norm**-2)
         starts, slices, first = expansion.starts, expansion.slices, sum(expansion.widths)
-        moment, sizes = np.zeros((expansion.n_features,) * 2), np.diff(starts)
-        for j, table in enumerate(moved):
-            counts = np.bincount(codes[:, j], weight, sizes[j])
-            moment[slices[j], slices[j]] = (table.T * counts) @ table
-        for i, j in combinations(range(len(moved)), 2):
-            counts = np.zeros(sizes[i] * sizes[j])
-            for part, cells in self._crossed(i, j):
-                counts += np.bincount(cells, weight[part], counts.size)
-            moment[slices[i], slices[j]] = moved[i].T @ counts.reshape(sizes[i], -1) @ moved[j]
+        moment = np.zeros((expansion.n_features,) * 2)
+        pairs = list(combinations_with_replacement(range(len(moved)), 2))
+        tables = self._each(self._crossed, pairs, moved, weight)
+        for (i, j), table in zip(pairs, tables, strict=True):
+            moment[slices[i], slices[j]] = table
         if centre.size:
             beside = np.zeros((expansion.n_cells, centre.size))
-            for part in self._blocks():
-                products = expansion.products(codes[part]) - centre
-                weighted = products * weight[part, None]
-                moment[first:, first:] += weighted.T @ products
-                beside += self._indicators(part).T @ weighted
+            for products, of_cells in self._each(self._of_pairs, self._blocks(), centre, weight):
+                moment[first:, first:] += products
+                beside += of_cells
             for j, table in enumerate(moved):
                 moment[slices[j], first:] = table.T @ beside[starts[j] : starts[j + 1]]
         moment = np.triu(moment) + np.triu(moment, 1).T
@@ -295,6 +285,28 @@ class CodedRows(LocalRows):
             return moment * np.outer(self.map.weights, self.map.weights)
         moment = self.map.weights @ moment @ self.map.weights.T
         return (moment + moment.T) / 2
+
+    def _crossed(self, pair, moved, weight):
+        """Return the products of the features of two columns, summed over rows."""
+        (i, j), codes = pair, self.X.codes
+        if i == j:
+            counts = np.bincount(codes[:, i], weight, len(moved[i]))
+            return (moved[i].T * counts) @ moved[i]
+        counts = np.zeros((len(moved[i]), len(moved[j])))
+        count_cells(codes, i, j, counts.shape[1], weight, counts.reshape(-1))
+        return moved[i].T @ counts @ moved[j]
+
+    def _of_pairs(self, rows, centre, weight):
+        """Return what products of pairs of some rows add up to, by one another and by cell."""
+        products = np.zeros((centre.size,) * 2)
+        of_cells = np.zeros((self.expansion.n_cells, centre.size))
+        for part in self._blocks(_AT_ONCE, rows):
+            codes = self.X.codes[part]
+            moved = self.expansion.products(codes) - centre
+            weighted = moved * weight[part, None]
+            products += weighted.T @ moved
+            add_beside(codes, self.expansion.starts, weighted, of_cells)
+        return products, of_cells
 
 
 Coded.kind = CodedRows

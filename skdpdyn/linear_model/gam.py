@@ -369,9 +369,9 @@ class Explainer(TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_outputs, n_terms)
         """
-        found = [self.expansion_.contributions(of, cells.codes) for of in self.weights]
-        moved = np.stack(found, axis=1) - self.centres
-        return moved * shortening(cells, self.row_map, self.fixed)[:, None, None]
+        factor = shortening(cells, self.row_map, self.fixed)
+        terms = self.expansion_.terms(cells.codes, self.weights, self.centres, factor)
+        return terms.swapaxes(0, 1)
 
 
 def _isotonic(curve, sign):

@@ -1,0 +1,104 @@
+"""Loops over rows that are cells of public tables: what additive models look up, and add up.
+
+A row's numbers depend on its own cells alone, in an order that depends on nothing.
+"""
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from skdpdyn.kernels.jit import entry, readonly, writable
+
+_i64 = types.int64
+_numbers, _places, _table = readonly(np.float64), readonly(np.int64), readonly(np.float64, 2)
+_sums, _sums_of_rows = writable(np.float64), writable(np.float64, 2)
+
+
+def _of_codes(*kinds: Any) -> Callable:
+    """Decorate a loop over rows of cells: it is compiled for their type when it is first used."""
+
+    def decorate(loop):
+        @cache
+        def compiled(codes):
+            return entry(types.void(readonly(codes, 2), *kinds))(loop)
+
+        @wraps(loop)
+        def run(codes, *others):
+            compiled(codes.dtype.name)(codes, *others)
+
+        return run
+
+    return decorate
+
+
+@_of_codes(_places, _table, readonly(np.int64, 2), _numbers, _sums_of_rows)
+def write_products(codes, starts, low, places, weights, out):
+    """Write the products of two low cosines of each row, times a weight of each product."""
+    cosines = np.empty(2 * codes.shape[1])
+    for r in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
+            cosines[2 * j], cosines[2 * j + 1] = low[cell, 0], low[cell, 1]
+        for p in range(weights.size):
+            one, other = np.uintp(places[0, p]), np.uintp(places[1, p])
+            out[r, p] = cosines[one] * cosines[other] * weights[p]
+
+
+@_of_codes(_places, _table, readonly(np.int64, 2), _numbers, _numbers, _numbers, _sums_of_rows)
+def write_terms(codes, starts, low, pairs, weights, centre, factor, out):
+    """Write what each column and each pair of a row says beyond a centre, times its factor."""
+    n_columns = codes.shape[1]
+    cosines = np.empty(2 * n_columns)
+    for r in range(codes.shape[0]):
+        for j in range(n_columns):
+            cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
+            cosines[2 * j], cosines[2 * j + 1] = low[cell, 0], low[cell, 1]
+            out[r, j] = (weights[cell] - centre[j]) * factor[r]
+        for p in range(len(pairs)):
+            i, j, w = (
+                2 * np.uintp(pairs[p, 0]),
+                2 * np.uintp(pairs[p, 1]),
+                starts[n_columns] + 3 * p,
+            )
+            said = cosines[i] * (weights[w] * cosines[j] + weights[w + 1] * cosines[j + 1])
+            said += weights[w + 2] * cosines[i + 1] * cosines[j]
+            out[r, n_columns + p] = (said - centre[n_columns + p]) * factor[r]
+
+
+@_of_codes(_i64, _i64, _i64, _numbers, _sums)
+def add_cells(codes, i, j, stride, table, out):
+    """Add to each row what a table says of its cells in two columns."""
+    for r in range(codes.shape[0]):
+        out[r] += table[np.uintp(codes[r, i]) * np.uintp(stride) + np.uintp(codes[r, j])]
+
+
+@_of_codes(_i64, _i64, _i64, _numbers, _sums)
+def count_cells(codes, i, j, stride, weight, out):
+    """Add the weights of rows in each pair of cells of two columns."""
+    for r in range(codes.shape[0]):
+        out[np.uintp(codes[r, i]) * np.uintp(stride) + np.uintp(codes[r, j])] += weight[r]
+
+
+@_of_codes(_places, _table, _table, _numbers, _sums)
+def add_dots(codes, starts, beside, numbers, centre, out):
+    """Add the products of a row's numbers, less a centre, and of what stands beside its cells."""
+    for r in range(codes.shape[0]):
+        dot = 0.0
+        for j in range(codes.shape[1]):
+            cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
+            for p in range(centre.size):
+                dot += (numbers[r, p] - centre[p]) * beside[cell, p]
+        out[r] += dot
+
+
+@_of_codes(_places, _table, _sums_of_rows)
+def add_beside(codes, starts, numbers, out):
+    """Add the numbers of a row beside each of its cells."""
+    for r in range(codes.shape[0]):
+        for j in range(codes.shape[1]):
+            cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
+            for p in range(numbers.shape[1]):
+                out[cell, p] += numbers[r, p]
