@@ -11,27 +11,15 @@ from skdpdyn.base import distinct
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 from skdpdyn.privacy.checks import checked_count, checked_number
+from skdpdyn.privacy.display import Display
 from skdpdyn.privacy.guarantees import Guarantee
 
 _MOST_SHAPES = 12  # that are drawn where none are named
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12
 
 
-class _Display:
-    """Keep the axes that a display draws on."""
-
-    figure_: Any
-    ax_: Any
-
-    def _draw_on(self, ax):
-        """Draw on these axes from now on; None: on those of a new figure."""
-        if ax is None:
-            _, ax = optional("matplotlib.pyplot", "plot").subplots()
-        self.figure_, self.ax_ = ax.figure, ax
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivacyDynamicsDisplay(_Display):
+class PrivacyDynamicsDisplay(Display):
     """Privacy loss against the number of steps, under every bound that holds.
 
     Create it with `from_mechanism` or `from_estimator`.
@@ -255,7 +243,7 @@ class PrivacyDynamicsDisplay(_Display):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TradeoffDisplay(_Display):
+class TradeoffDisplay(Display):
     """Plot false negatives against false positives of the best attack that a guarantee allows.
 
     Create it with `from_mechanism`, `from_guarantee` or `from_estimator`.
@@ -431,7 +419,7 @@ class TradeoffDisplay(_Display):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class BudgetCurveDisplay(_Display):
+class BudgetCurveDisplay(Display):
     """Expected scores against epsilon, a curve for each number of records.
 
     Create it with `from_plan`.
@@ -553,7 +541,7 @@ def _fitted(estimator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CoefficientDisplay(_Display):
+class CoefficientDisplay(Display):
     """Coefficients with their intervals as a forest plot, all from released numbers.
 
     Create it with `from_summary`.
@@ -701,7 +689,7 @@ def _stopped(mechanism, length, count):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ShapeDisplay(_Display):
+class ShapeDisplay(Display):
     """Curves of an additive model, with bands of the noise that training brought.
 
     Create it with `from_estimator`. Columns of numbers are curves, columns of levels bars, pairs

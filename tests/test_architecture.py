@@ -152,7 +152,7 @@ LAYERS = {
     "audit.py": (9, 6),
     "__main__.py": (10, 1),
     "datasets/__init__.py": (9, 1),
-    "datasets/_pandas.py": (8, 0),
+    "datasets/_tables.py": (8, 0),
     "datasets/_*.py": (9, 0),
     "__init__.py": (10, 0),
 }

@@ -26,7 +26,7 @@ def test_without_pandas_the_error_has_the_line_to_paste(loader):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == [
         "True",
-        'as_frame=True needs pandas: pip install "skdpdyn[plot]", or pass as_frame=False',
+        'pandas is needed: pip install "skdpdyn[plot]"',
     ]
 
 

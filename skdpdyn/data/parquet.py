@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.data.streamed import Labels, StreamedRows, refuse
+from skdpdyn.exceptions import optional
 
 _PORTION_BYTES = 1 << 22
 _MOST_ROWS = 1 << 15  # most rows of a portion
-_INSTALL = "pip install 'skdpdyn[parquet]'"
 
 
 class ParquetRows(StreamedRows):
@@ -286,10 +286,7 @@ def _labels(values):
 
 def _opened(source):
     """Return a pyarrow data set of files."""
-    try:
-        dataset = import_module("pyarrow.dataset")
-    except ImportError:
-        raise ImportError(f"ParquetRows needs pyarrow: {_INSTALL}") from None
+    dataset = optional("pyarrow.dataset", "parquet")
     if isinstance(source, (str, os.PathLike, list, tuple)):
         paths = list(map(os.fspath, source)) if isinstance(source, (list, tuple)) else source
         try:
@@ -346,7 +343,7 @@ def _quietly(function, *arguments):
     try:
         return function(*arguments)
     except (ImportError, TypeError, ValueError) as error:
-        if str(error).startswith(("ParquetRows needs", "source is")):
+        if str(error).startswith(("pyarrow is needed", "source is")):
             refusal: Exception = error
             refusal.__cause__ = refusal.__context__ = None
         else:

@@ -1,15 +1,11 @@
 """The Adult (Census Income) data set."""
 
-import csv
-import gzip
-import io
-from importlib import resources
 from typing import Any, Literal, overload
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from skdpdyn.datasets._pandas import pandas
+from skdpdyn.datasets._tables import bunch, columns_of
 
 # Public facts about the variables, not computed from these records: documented ranges, rounded
 # outwards
@@ -102,34 +98,19 @@ def load_adult(*, return_X_y: bool = False, as_frame: bool = True, complete: boo
     >>> X.shape, round(float((y == ">50K").mean()), 3)
     ((45222, 14), 0.248)
     """
-    packed = resources.files("skdpdyn.datasets").joinpath("data/adult.csv.gz").read_bytes()
-    header, *rows = csv.reader(io.StringIO(gzip.decompress(packed).decode()))
+    columns = columns_of("adult.csv.gz", {*CATEGORIES, "income", "split"})
     if complete:
-        rows = [row for row in rows if "?" not in row]
-    columns = {
-        name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)
-    }
-    for name in BOUNDS:
-        columns[name] = columns[name].astype(np.float64)
+        present = np.all([columns[name] != "?" for name in CATEGORIES], axis=0)
+        columns = {name: values[present] for name, values in columns.items()}
     target, split = columns.pop("income"), columns.pop("split")
-    feature_names = list(columns)
-    frame = None
-    if as_frame:
-        pd = pandas()
-
-        frame = pd.DataFrame({**columns, "income": target})
-        data, target = frame[feature_names], frame["income"]
-    else:
-        data = np.column_stack([values.astype(object) for values in columns.values()])
-    if return_X_y:
-        return data, target
-    return Bunch(
-        data=data,
-        target=target,
-        frame=frame,
-        feature_names=feature_names,
-        target_names=["<=50K", ">50K"],
+    return bunch(
+        columns,
+        ("income", target),
+        {},
+        as_frame=as_frame,
+        return_X_y=return_X_y,
         split=split,
+        target_names=["<=50K", ">50K"],
         bounds=dict(BOUNDS),
         categories={name: list(levels) for name, levels in CATEGORIES.items()},
         DESCR=load_adult.__doc__,

@@ -1,15 +1,10 @@
 """Flights from New York in 2013: a sample."""
 
-import csv
-import gzip
-import io
-from importlib import resources
 from typing import Any, Literal, overload
 
-import numpy as np
 from sklearn.utils import Bunch
 
-from skdpdyn.datasets._pandas import pandas
+from skdpdyn.datasets._tables import bunch, columns_of
 
 # Public facts about the variables, not computed from these records: the calendar, the clock, and
 # limits of domestic flights, rounded outwards
@@ -84,37 +79,17 @@ def load_flights(*, return_X_y: bool = False, as_frame: bool = True) -> Any:
     >>> X.shape, round(float(y.mean()), 3)
     ((20000, 9), 0.236)
     """
-    packed = resources.files("skdpdyn.datasets").joinpath("data/flights.csv.gz").read_bytes()
-    header, *rows = csv.reader(io.StringIO(gzip.decompress(packed).decode()))
-    columns = {
-        name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)
-    }
-    for name in columns:
-        if name not in CATEGORIES:
-            columns[name] = columns[name].astype(np.float64)
+    columns = columns_of("flights.csv.gz", CATEGORIES)
     for name in ("sched_dep_time", "sched_arr_time"):  # stored as hhmm
         columns[name] = columns[name] // 100 * 60 + columns[name] % 100
     delays = {name: columns.pop(name) for name in ("dep_delay", "arr_delay")}
-    target = delays["arr_delay"] > LATE
-    feature_names = list(columns)
-    frame = None
-    if as_frame:
-        pd = pandas()
-
-        frame = pd.DataFrame({**columns, **delays, "late": target})
-        data, target = frame[feature_names], frame["late"]
-        delays = {name: frame[name] for name in delays}
-    else:
-        data = np.column_stack([values.astype(object) for values in columns.values()])
-    if return_X_y:
-        return data, target
-    return Bunch(
-        data=data,
-        target=target,
-        frame=frame,
-        feature_names=feature_names,
+    return bunch(
+        columns,
+        ("late", delays["arr_delay"] > LATE),
+        delays,
+        as_frame=as_frame,
+        return_X_y=return_X_y,
         target_names=[False, True],
-        **delays,
         bounds=dict(BOUNDS),
         categories={name: list(codes) for name, codes in CATEGORIES.items()},
         DESCR=load_flights.__doc__,

@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from skdpdyn.evaluation.results import ScoreEvaluation
-from skdpdyn.inspection import _Display
+from skdpdyn.privacy.display import Display
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateRocCurveDisplay(_Display):
+class PrivateRocCurveDisplay(Display):
     """ROC curve of a private evaluation, with the intervals of its points.
 
     Create it with `from_evaluation`. Drawing costs nothing.
@@ -123,7 +123,7 @@ class PrivateRocCurveDisplay(_Display):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateCalibrationDisplay(_Display):
+class PrivateCalibrationDisplay(Display):
     """Calibration curve of a private evaluation, with the intervals of its points.
 
     Create it with `from_evaluation`. Drawing costs nothing.

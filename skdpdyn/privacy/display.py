@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from skdpdyn.exceptions import optional
+
 # scikit-learn's names of colours, and what they fall back to: the theme of a notebook or of a
 # gallery where there is one, then that of the reader's system. Shades are made of the text's
 # colour, so that they suit both.
@@ -164,3 +166,17 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return self.document().html()
+
+
+class Display:
+    """Keep the axes that a picture is drawn on."""
+
+    figure_: Any
+    ax_: Any
+
+    def _draw_on(self, ax: Any) -> Any:
+        """Draw on these axes from now on, and return them; None: on those of a new figure."""
+        if ax is None:
+            _, ax = optional("matplotlib.pyplot", "plot").subplots()
+        self.figure_, self.ax_ = ax.figure, ax
+        return ax

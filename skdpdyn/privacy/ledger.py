@@ -11,10 +11,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from skdpdyn.exceptions import BudgetExceededError, optional
+from skdpdyn.exceptions import BudgetExceededError
 from skdpdyn.privacy import serialization
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.display import Document, Shown, whose
+from skdpdyn.privacy.display import Display, Document, Shown, whose
 from skdpdyn.privacy.filters import Filter, added, most
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.report import attackers_reach
@@ -731,7 +731,8 @@ class Reservation:
             )
 
 
-class LedgerDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class LedgerDisplay(Display):
     """The budget over time. `Ledger.plot` makes it.
 
     Parameters
@@ -755,24 +756,11 @@ class LedgerDisplay:
         The total.
     """
 
-    figure_: Any
-    ax_: Any
-    line_: Any
-
-    def __init__(
-        self,
-        *,
-        times: list[datetime],
-        spent: list[float],
-        cap: float,
-        delta: float,
-        filter: str | None = None,
-    ) -> None:
-        self.times = times
-        self.spent = spent
-        self.cap = cap
-        self.delta = delta
-        self.filter = filter
+    times: list[datetime]
+    spent: list[float]
+    cap: float
+    delta: float
+    filter: str | None = None
 
     def plot(self, ax: Any = None, **kwargs: Any) -> "LedgerDisplay":
         """Draw.
@@ -788,9 +776,7 @@ class LedgerDisplay:
         -------
         self
         """
-        if ax is None:
-            _, ax = optional("matplotlib.pyplot", "plot").subplots()
-        self.figure_, self.ax_ = ax.figure, ax
+        ax = self._draw_on(ax)
         (self.line_,) = ax.step(
             self.times, self.spent, **{"where": "post", "marker": "o", "label": "charged", **kwargs}
         )
