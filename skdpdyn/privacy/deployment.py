@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skdpdyn.privacy.serialization import from_dict
 from skdpdyn.privacy.words import LEAKS, TRUST, covering, in_words, neighbours_of, parts_of, shown
 
 SCHEMA = Path(__file__).with_name("registry_schema.json")
@@ -53,7 +52,7 @@ def sections() -> dict[str, dict[str, Any]]:
 def known(report: Any) -> dict[str, Any]:
     """Return the fields of a deployment that a report can fill, by their names in the schema."""
     spent, assumed = report.sections["spent"], report.sections["assumed"]
-    mechanism, guarantee = (from_dict(report.stored[name]) for name in ("mechanism", "guarantee"))
+    mechanism, guarantee = report.mechanism, report.guarantee
     public, leaks = "; ".join(assumed["public"]) or "nothing was named", assumed[LEAKS]
     delta, mu = spent["delta"], spent.get("mu") or covering(guarantee)
     parts = parts_of(mechanism)

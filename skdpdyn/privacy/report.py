@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,16 @@ class PrivacyReport:
 
     sections: dict[str, Any]
     stored: dict[str, Any]
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """Record of the run."""
+        return from_dict(self.stored["mechanism"])
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Guarantee of the release."""
+        return from_dict(self.stored["guarantee"])
 
     def as_dict(self) -> dict[str, Any]:
         """Return a plain dict that JSON takes; doc/report_schema.json describes it.
@@ -217,7 +227,7 @@ class PrivacyReport:
         spent, leaks = sections["spent"], self.sections["assumed"][LEAKS]
         figures = [
             (f"ε={shown(spent['epsilon'])}", f"spent, at δ = {shown(spent['delta'])}"),
-            *attackers_reach(from_dict(self.stored["guarantee"])),
+            *attackers_reach(self.guarantee),
         ]
         tables = {
             title: [(name, shown(value)) for name, value in entries.items()]
@@ -237,7 +247,7 @@ class PrivacyReport:
     def _readable(self) -> dict[str, Any]:
         """Return the sections for people: the promise first, and only bounds that could apply."""
         sections = {title: dict(entries) for title, entries in self.sections.items()}
-        mechanism, guarantee = (from_dict(self.stored[name]) for name in ("mechanism", "guarantee"))
+        mechanism, guarantee = self.mechanism, self.guarantee
         spent, theorem = sections["spent"], sections["theorem"]
         promise = {name: spent.pop(name) for name in ("epsilon", "delta", "mu") if name in spent}
         if covers := covering(guarantee):
