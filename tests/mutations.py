@@ -319,6 +319,12 @@ MUTATIONS = [
         "tests/test_spent.py -k evaluate",
     ),
     Mutation(
+        "curvature of a row beyond that of rare outcomes counts",
+        "np.minimum(largest / np.maximum(curvature, 1e-300), 1.0)",
+        "np.ones(len(curvature))",
+        "tests/test_spent.py -k rare",
+    ),
+    Mutation(
         "rows of a person count though their sums are beyond the bound",
         "within = exists[:, j] & (np.maximum(*scores) <= score_limit)",
         "within = exists[:, j]",

@@ -327,7 +327,7 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
         middle = of_deciles(high * 2.0**10, 0.5, owned.n, octaves=30)
         edges = [of_deciles(8 * middle, k / 10, owned.n, octaves=6) for k in range(1, 10)]
         learnt["thresholds"] = np.sort(edges)
-        learnt["rate"] = base_rate(rows, owned.n, high / unit, spending, known)
+        learnt["rate"], _ = base_rate(rows, owned.n, high / unit, spending, known)
         places = np.searchsorted(learnt["thresholds"], rates)
         expected = np.minimum(exposure * rates, high)
         inside = [places == k for k in range(10)]

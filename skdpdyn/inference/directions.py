@@ -169,11 +169,14 @@ class Inverse:
     factor: float
 
 
-def inverted(moment: Moment) -> Inverse:
-    """Return the inverse of a noisy matrix, by tests of its eigenvalues against their noise."""
+def inverted(moment: Moment, least: float = 0.0) -> Inverse:
+    """Return the inverse of a noisy matrix, by tests of its eigenvalues against their noise.
+
+    Those below ``least`` do not count either.
+    """
     with one_blas_thread():
         values, vectors = np.linalg.eigh(moment.matrix)
-    least = moment.noise_norm + ABOVE_NOISE * moment.std
+    least = max(moment.noise_norm + ABOVE_NOISE * moment.std, least)
     n_weak = int(np.count_nonzero(values < least))
     # of k directions that hold nothing, the largest eigenvalue is about the norm of their noise
     n_blind = n_weak

@@ -34,6 +34,9 @@ LIMIT, GRADIENT, CURVATURE = "residuals {}", "gradient {}", "curvature {}"
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
 LIMIT_QUANTILE, BEYOND, LEAST_COUNT = 0.95, 2.0, 2.0
+# A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
+# variance over that of what it hides, since curvature no longer tells where noise is small
+RARE, MOST_NOISE = 5.0, 5.25
 _MOST_RAW = 700.0  # of which exp is finite
 
 
@@ -53,9 +56,12 @@ class Link(ABC):
     curvatures: tuple[float, ...] = CURVATURE_SHARES
     start_shares: Mapping[str, Share] = MappingProxyType({})
 
-    def start(self, rows: LocalRows, spending: Spending) -> np.ndarray:
-        """Return raw predictions of shape (n_outputs,) to start from, bought."""
-        return np.zeros(self.n_outputs)
+    def start(self, rows: LocalRows, spending: Spending) -> tuple[np.ndarray, float]:
+        """Return raw predictions of shape (n_outputs,) to start from, bought.
+
+        And a row's curvature there; infinite where it is not looked at.
+        """
+        return np.zeros(self.n_outputs), math.inf
 
     @abstractmethod
     def limit(self, residuals: np.ndarray, rows: LocalRows, buy: Callable) -> float:
@@ -66,7 +72,7 @@ class Link(ABC):
         """Return derivatives of the loss by raw predictions, of shape (n_rows, n_outputs)."""
 
     @abstractmethod
-    def curvature(self, raw: np.ndarray, rows: LocalRows, limit: float) -> Callable:
+    def curvature(self, raw: np.ndarray, rows: LocalRows) -> Callable:
         """Return a function of two outputs: second derivatives, of shape (n_rows,)."""
 
     @abstractmethod
@@ -100,7 +106,9 @@ class Classes(Link):
         """See `Link.start`: of noisy counts, none below the noise."""
         noisy = spending.release(START, rows.class_counts(self.n_classes), spending.per_square)
         noisy = np.maximum(noisy, spending.per_square * spending.noise_multiplier(START))
-        return np.log(noisy[1:] / noisy[0])
+        shares = noisy / noisy.sum()
+        usual = shares[0] * shares[1] if self.n_outputs == 1 else math.inf
+        return np.log(noisy[1:] / noisy[0]), usual
 
     def limit(self, residuals, rows, buy):
         """See `Link.limit`."""
@@ -115,7 +123,7 @@ class Classes(Link):
         """See `Link.residuals`."""
         return self._probabilities(raw) - (rows.y[:, None] == np.arange(1, self.n_classes))
 
-    def curvature(self, raw, rows, limit):
+    def curvature(self, raw, rows):
         """See `Link.curvature`."""
         p = self._probabilities(raw)
         return lambda a, b: p[:, a] * ((a == b) - p[:, b])
@@ -173,7 +181,8 @@ class Counts(Bought):
     def start(self, rows, spending):
         """See `Link.start`."""
         known = None if self.has_exposure else rows.common
-        return np.log([base_rate(rows, rows.n_records, self.largest, spending, known)])
+        rate, mean = base_rate(rows, rows.n_records, self.largest, spending, known)
+        return np.log([rate]), mean
 
     def _means(self, raw, rows):
         return _exposure(rows) * np.exp(np.minimum(raw[:, 0], _MOST_RAW))
@@ -182,9 +191,9 @@ class Counts(Bought):
         """See `Link.residuals`."""
         return (self._means(raw, rows) - rows.y * _exposure(rows))[:, None]
 
-    def curvature(self, raw, rows, limit):
-        """See `Link.curvature`: the mean, cut off where it would be far beyond residuals."""
-        means = np.minimum(self._means(raw, rows), self.largest_curvature(limit))
+    def curvature(self, raw, rows):
+        """See `Link.curvature`: the mean."""
+        means = self._means(raw, rows)
         return lambda a, b: means
 
     def largest_curvature(self, limit):
@@ -211,7 +220,7 @@ class Numbers(Bought):
         """See `Link.residuals`."""
         return raw - rows.y[:, None]
 
-    def curvature(self, raw, rows, limit):
+    def curvature(self, raw, rows):
         """See `Link.curvature`."""
         ones = np.ones(len(raw))
         return lambda a, b: ones
@@ -239,6 +248,10 @@ def shares_of_scoring(link: Link, left: float, intercept: bool, robust: bool) ->
     parts |= {DISPERSION: Share(DISPERSION_SHARE)} if link.measures else {}
     parts |= {SCORES: Share(SCORES_SHARE)} if robust else {}
     return scaled_to(parts, left)
+
+
+def _times(kept, of_outputs, a, b):
+    return kept * of_outputs(a, b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +306,7 @@ class Scoring:
         self.n_coordinates = self.blocks[0][1].shape[1]
         # how far a record moves sums, in units of the longest full row, and the weight of its rows
         self.most_score, self.most_curvature, self.row_weight = 1.0, self.reach, 1
-        self.in_time = in_time
+        self.in_time, self.usual = in_time, math.inf
         if in_time:
             most = MOST_SCORE, most_curvature(self.n_coordinates)
             self.most_score, self.most_curvature = (self.growth * bound for bound in most)
@@ -306,17 +319,18 @@ class Scoring:
         link, steps = self.link, []
         theta = np.zeros((link.n_outputs, self.n_coordinates))
         if self.constant:
-            theta[:, -1] = link.start(self.rows, self.spending) / self.constant
+            start, self.usual = link.start(self.rows, self.spending)
+            theta[:, -1] = start / self.constant
         for k in range(len(link.gradients)):
             raw = self._products(theta)
             residuals = link.residuals(raw, self.rows)
             limit = link.limit(
                 residuals, self.rows, partial(self.spending.quantile, LIMIT.format(k))
             )
-            terms = self._bounded(residuals, limit)
-            of_outputs = link.curvature(raw, self.rows, limit)
-            if self.in_time:
-                terms, of_outputs = self._counted(terms, of_outputs(0, 0), limit)
+            terms, of_outputs = self._bounded(residuals, limit), link.curvature(raw, self.rows)
+            if link.n_outputs == 1:
+                kept = self._kept(terms[:, 0], of_outputs(0, 0), limit)
+                terms, of_outputs = terms * kept[:, None], partial(_times, kept, of_outputs)
             gradient, std = self._gradient(k, theta, terms, limit)
             if k < len(link.curvatures):
                 curvature = self._curvature(k, theta, of_outputs, limit)
@@ -326,12 +340,14 @@ class Scoring:
 
     def _estimates(self, steps, curvature, terms, limit):
         """Return the mean of what the last steps say, with the covariance of its errors."""
-        inverse = inverted(curvature)
+        is_rare = self._largest(limit) < self.link.largest_curvature(limit)
+        noise = 1 / sum(std**-2 for _, _, std in steps)
+        inverse = inverted(curvature, noise / MOST_NOISE if is_rare else 0.0)
         last, size = steps[-1][0], steps[-1][0].size
         precisions = np.array([std**-2 for _, _, std in steps])
         pull = sum(p * (inverse.matrix @ g) for p, (_, g, _) in zip(precisions, steps, strict=True))
         mean = precisions @ np.array([theta for theta, _, _ in steps]) / precisions.sum()
-        pull, noise = pull / precisions.sum(), 1 / precisions.sum()
+        pull = pull * noise
         # what no step says of other directions stays where the last one led
         theta = mean - pull + inverse.weak.T @ (inverse.weak @ (last - mean))
         variance, scores = self.spread * self._dispersion(terms, limit) * curvature.matrix, None
@@ -357,14 +373,25 @@ class Scoring:
         factor = np.minimum(limit * (1 - 1e-12) / np.maximum(norms, 1e-300), 1.0)
         return np.where(np.isfinite(residuals), residuals, limit) * factor[:, None]
 
-    def _counted(self, terms, curvature, limit):
-        """Return residuals and curvatures that are 0 in rows that do not count."""
+    def _largest(self, limit):
+        """Return a bound on the curvature of a row: where outcomes are rare, of a usual one's."""
+        return min(self.link.largest_curvature(limit), RARE * self.usual)
+
+    def _kept(self, terms, curvature, limit):
+        """Return weights for score and curvature alike: below 1 where a row's curvature is large.
+
+        They depend on the row and on what was released, and of rows in time 0 and 1 on what is
+        known before the target; so scores keep their mean of 0.
+        """
+        largest = self._largest(limit)
+        kept = np.minimum(largest / np.maximum(curvature, 1e-300), 1.0)
+        if not self.in_time:
+            return kept
         _, z, weight = self.blocks[0]
-        largest = self.link.largest_curvature(limit) * self.square
-        most = self.most_score * limit * math.sqrt(self.square), self.most_curvature * largest
-        known = self.rows.persons, z, weight, terms[:, 0] + self.rows.y, self.rows.y
-        counts = counted(*known, most)
-        return terms * counts[:, None], lambda a, b: curvature * counts
+        most = self.most_score * limit * math.sqrt(self.square)
+        most = most, self.most_curvature * largest * self.square
+        y = self.rows.y
+        return kept * counted(self.rows.persons, z, weight * kept, terms + y, y, most)
 
     def _gradient(self, k, theta, terms, limit):
         """Return the noisy sum of gradients, and the standard deviation of its noise."""
@@ -391,7 +418,7 @@ class Scoring:
         return self._symmetric(
             CURVATURE.format(k),
             total.reshape(theta.size, theta.size),
-            self.link.largest_curvature(limit) * self.square * self.most_curvature,
+            self._largest(limit) * self.square * self.most_curvature,
             theta,
         )
 

@@ -155,12 +155,12 @@ def count_scale(rows, n_samples, largest, part, spending, centre=0.0):
 
 
 def base_rate(rows, n_samples, largest, spending, exposure=None):
-    """Return the rate: a mean of counts, not below its noise, over the mean exposure, if known."""
+    """Return the rate and the mean count, not below its noise; the mean exposure may be known."""
     cut = count_scale(rows, n_samples, largest, _MOST_COUNTS, spending)
-    mean = max(_mean(BASE_RATE, rows.with_rate(1.0, cut), n_samples, spending))
+    mean = cut * max(_mean(BASE_RATE, rows.with_rate(1.0, cut), n_samples, spending))
     if exposure is None:
         exposure = mean_exposure(rows, n_samples, largest, spending)
-    return cut * mean / exposure
+    return mean / exposure, mean
 
 
 def mean_exposure(rows, n_samples, largest, spending):
