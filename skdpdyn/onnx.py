@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from skdpdyn.exceptions import optional
 from skdpdyn.expansion import LOWEST, Levels
@@ -14,27 +15,28 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
 
     It also registers the converters of the first steps of ``model.to_sklearn()`` and of
     `skdpdyn.preprocessing.BoundsScaler`, so that from then on ``skl2onnx.to_onnx`` takes pipelines
-    with them. Of additive models columns are numbers, or levels that are numbers: text is none.
+    with them. An additive model with levels of text has an input for each column, by its name;
+    there text of length 0 is a missing value.
 
     Parameters
     ----------
     model : fitted estimator of skdpdyn
-        An estimator with ``to_sklearn``. Of a pipeline, the last step.
+        An estimator with ``to_sklearn``, or a pipeline of numbers that ends in one.
     double : bool, default=False
         Whether the graph takes rows in double precision, and not in single.
 
     Returns
     -------
     onnx.ModelProto
-        With one input, "X" of shape (n_rows, n_features). Classifiers give labels and
-        probabilities, regressors predictions.
+        With one input, "X" of shape (n_rows, n_features), or an input of shape (n_rows, 1) for each
+        column. Classifiers give labels and probabilities, regressors predictions.
 
     Raises
     ------
     ImportError
         If skl2onnx is not installed.
     TypeError
-        If the model is none of skdpdyn, or an additive one has levels that are no numbers.
+        If the model is none of skdpdyn.
 
     Examples
     --------
@@ -49,30 +51,55 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     skl2onnx = optional("skl2onnx", "onnx")
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
-    if not hasattr(model, "to_sklearn"):
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if not hasattr(last, "to_sklearn"):
         raise TypeError(
-            f"model is a {type(model).__name__}: pass a fitted model of skdpdyn. Of a pipeline "
-            "pass the last step, or all of it to skl2onnx.to_onnx after this call, with "
-            "pipeline[-1].to_sklearn() as its last step"
+            f"model is a {type(last).__name__}: pass a fitted model of skdpdyn, or a pipeline that "
+            "ends in one"
         )
-    pipeline = model.to_sklearn()
+    own = last.to_sklearn()
+    pipeline = own if last is model else Pipeline([*model.steps[:-1], *own.steps])
     steps = {
         RowMapper: (_shape_of_mapped_rows, _convert_row_map),
-        BoundsScaler: (_shape_of_mapped_rows, _convert_bounds),
+        BoundsScaler: (_shape_of_scaled_rows, _convert_bounds),
     }
-    if hasattr(pipeline[0], "expansion_"):  # of an additive model
-        steps[type(pipeline[0])] = (_shape_of_terms, _convert_terms)
+    kind = DoubleTensorType if double else FloatTensorType
+    rows = [("X", kind([None, model.n_features_in_]))]
+    if hasattr(own[0], "expansion_"):  # of an additive model
+        steps[type(own[0])] = (_shape_of_terms, _convert_terms)
+        if last is model:
+            rows = _inputs_of(model, kind, rows)
     for step, converters in steps.items():
         skl2onnx.update_registered_converter(
             step, f"Skdpdyn{step.__name__}", *converters, overwrite=True
         )
-    kind = DoubleTensorType if double else FloatTensorType
     classifier = "raw_scores" if hasattr(model, "decision_function") else None
     classifier = "zipmap" if hasattr(model, "predict_proba") else classifier
     options = classifier and {id(pipeline[-1]): {classifier: classifier == "raw_scores"}}
-    rows = [("X", kind([None, model.n_features_in_]))]
-    name = type(model).__name__  # or else it would be random, and no two files alike
+    name = type(last).__name__  # or else it would be random, and no two files alike
     return skl2onnx.convert_sklearn(pipeline, name, initial_types=rows, options=options)
+
+
+def _inputs_of(model, kind, rows):
+    """Return the inputs of a graph: one for each column, by its name, where levels are text."""
+    from skl2onnx.common.data_types import StringTensorType
+
+    columns = model.expansion_.columns
+    if not any(map(_is_text, columns)):
+        return rows
+    kinds = [StringTensorType if _is_text(column) else kind for column in columns]
+    names = model.terms_[1 : 1 + len(columns)]
+    return [(str(name), of([None, 1])) for name, of in zip(names, kinds, strict=True)]
+
+
+def _is_text(column):
+    """Return whether a column has levels of text, so that its values are."""
+    return any(isinstance(level, str) for level in getattr(column, "levels", ()))
+
+
+def _shape_of_scaled_rows(operator):
+    rows, times = operator.inputs[0].type, 1 + (operator.raw_operator.missing_ == "indicator")
+    operator.outputs[0].type = type(rows)([rows.shape[0], times * rows.shape[1]])
 
 
 def _shape_of_mapped_rows(operator):
@@ -82,12 +109,20 @@ def _shape_of_mapped_rows(operator):
 
 def _convert_bounds(scope, operator, container):
     """Write the graph of `BoundsScaler.transform`."""
-    from skl2onnx.algebra.onnx_ops import OnnxAdd, OnnxMax, OnnxMin, OnnxMul, OnnxSub
-    from skl2onnx.common.data_types import guess_numpy_type
+    from skl2onnx.algebra.onnx_ops import (
+        OnnxAdd,
+        OnnxCast,
+        OnnxConcat,
+        OnnxIsNaN,
+        OnnxMax,
+        OnnxMin,
+        OnnxMul,
+        OnnxSub,
+        OnnxWhere,
+    )
+    from skl2onnx.common.data_types import guess_numpy_type, guess_proto_type
 
     scaler, rows = operator.raw_operator, operator.inputs[0]
-    if scaler.missing_ != "error":
-        raise ValueError(f"missing={scaler.missing_!r} has no graph: give the scaler no gaps")
     low, high = scaler.bounds_.T
     start, stop = scaler.feature_range_
     parts = low, high, (stop - start) / (high - low), start
@@ -97,7 +132,18 @@ def _convert_bounds(scope, operator, container):
     version = {"op_version": container.target_opset}
     inside = OnnxMax(OnnxMin(rows, high, **version), low, **version)
     scaled = OnnxMul(OnnxSub(inside, low, **version), scale, **version)
-    OnnxAdd(scaled, start, output_names=operator.outputs, **version).add_to(scope, container)
+    named: dict[str, Any] = {"output_names": operator.outputs, **version}
+    if scaler.missing_ == "error":
+        OnnxAdd(scaled, start, **named).add_to(scope, container)
+        return
+    absent, scaled = OnnxIsNaN(rows, **version), OnnxAdd(scaled, start, **version)
+    if scaler.missing_ == "pass":
+        OnnxWhere(absent, rows, scaled, **named).add_to(scope, container)
+        return
+    middle = np.atleast_2d(min(max(0.0, scaler.feature_range_[0]), stop)).astype(start.dtype)
+    flags = OnnxCast(absent, to=guess_proto_type(rows.type), **version)
+    filled = OnnxWhere(absent, middle, scaled, **version)
+    OnnxConcat(filled, flags, axis=1, **named).add_to(scope, container)
 
 
 def _convert_row_map(scope, operator, container):
@@ -147,8 +193,16 @@ def _convert_row_map(scope, operator, container):
 
 
 def _shape_of_terms(operator):
-    rows, explainer = operator.inputs[0].type, operator.raw_operator
-    operator.outputs[0].type = type(rows)([rows.shape[0], explainer.centres.size])
+    kind, explainer = _number_type(operator), operator.raw_operator
+    operator.outputs[0].type = kind([operator.inputs[0].type.shape[0], explainer.centres.size])
+
+
+def _number_type(operator):
+    """Return the type of numbers that a graph takes; of text alone, single precision."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    double = any(isinstance(given.type, DoubleTensorType) for given in operator.inputs)
+    return DoubleTensorType if double else FloatTensorType
 
 
 def _convert_terms(scope, operator, container):
@@ -165,13 +219,18 @@ def _convert_terms(scope, operator, container):
     )
     from skl2onnx.common.data_types import DoubleTensorType
 
-    explainer, rows = operator.raw_operator, operator.inputs[0]
+    explainer, given = operator.raw_operator, operator.inputs
     expansion, row_map = explainer.expansion_, explainer.row_map
-    dtype = np.float64 if isinstance(rows.type, DoubleTensorType) else np.float32
+    dtype = np.float64 if _number_type(operator) is DoubleTensorType else np.float32
     version = {"op_version": container.target_opset}
     tables, starts, one, other = _tables_of_columns(explainer)
     columns = enumerate(zip(expansion.columns, tables, strict=True))
-    read = [_read_cells(rows, j, column, of, dtype, version) for j, (column, of) in columns]
+    read = []
+    for j, (column, of) in columns:
+        # the columns of one array of numbers, or an input for each
+        whole, place = (given[0], j) if len(given) < len(tables) else (given[j], 0)
+        values = OnnxGather(whole, np.array([place]), axis=1, **version)
+        read.append(_read_cells(values, column, of, dtype, version))
     read = OnnxConcat(*read, axis=1, **version)
     parts = [read]
     if one:
@@ -224,7 +283,8 @@ def _matrices_of_parts(explainer, starts):
         else:
             moved[first + n_outputs + 2 : starts[j + 1]] = matrix[:, part].T
     of_pairs = np.zeros((len(expansion.pairs), len(LOWEST), n_outputs, n_terms))
-    products = weights[:, expansion.n_cells :].T.reshape(len(expansion.pairs), -1, n_outputs)
+    shape = len(expansion.pairs), len(LOWEST), n_outputs
+    products = weights[:, expansion.n_cells :].T.reshape(shape)
     for pair, of_pair in enumerate(products):
         of_pairs[pair, :, :, n_columns + pair] = of_pair
     flat = of_rows.reshape(len(of_rows), -1), of_pairs.reshape(-1, n_outputs * n_terms)
@@ -232,28 +292,44 @@ def _matrices_of_parts(explainer, starts):
     return (flat, -explainer.centres.ravel()), ((moved, of_products), -(matrix @ centre))
 
 
-def _read_cells(rows, j, column, said, dtype, version):
+def _read_text(values, column, said, dtype, version):
+    """Return the node of what is said of levels of text; text of length 0 is missing."""
+    from skl2onnx.algebra.onnx_ops import OnnxGather, OnnxLabelEncoder, OnnxReshape
+
+    missing, other = len(said) - 1, len(said) - 2
+    places = {"": missing} | {
+        str(level): place
+        for place, level in enumerate(column.levels)
+        if column.learnt or isinstance(level, str)
+    }
+    cells = OnnxLabelEncoder(
+        values,
+        keys_strings=list(places),
+        values_int64s=list(places.values()),
+        default_int64=other,
+        op_version=2,
+    )
+    flat = OnnxReshape(cells, np.array([-1], np.int64), **version)
+    return OnnxGather(said.astype(dtype), flat, axis=0, **version)
+
+
+def _read_cells(values, column, said, dtype, version):
     """Return the node of what is said of the cells that a column's values are in."""
     from onnx import TensorProto
     from skl2onnx.algebra.onnx_ops import (
         OnnxAdd,
         OnnxCast,
         OnnxEqual,
-        OnnxGather,
         OnnxGreaterOrEqual,
         OnnxIsNaN,
         OnnxMatMul,
         OnnxWhere,
     )
 
-    values = OnnxGather(rows, np.array([j]), axis=1, **version)
+    if _is_text(column):
+        return _read_text(values, column, said, dtype, version)
     kind = TensorProto.DOUBLE if dtype == np.float64 else TensorProto.FLOAT
     if isinstance(column, Levels):
-        if not all(isinstance(level, (bool, int, float)) for level in column.levels):
-            raise TypeError(
-                f"column {j} of X has levels that are no numbers, and the graph takes numbers: "
-                "model.to_sklearn() predicts without skdpdyn's fits"
-            )
         within = OnnxEqual(values, np.array([column.levels], dtype), **version)
         base, moves = said[-2], said[:-2] - said[-2]
     else:

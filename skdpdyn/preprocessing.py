@@ -761,7 +761,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
 
     def __init__(
         self,
-        epsilon: float | Budget = 1.0,
+        epsilon: float = 1.0,
         delta: float | str = "auto",
         *,
         data_norm: float = 1.0,

@@ -163,16 +163,55 @@ def test_onnx_of_a_pipeline_predicts_the_same(bounds):
 
     model = PrivateLogisticRegression(30.0, classes=["no", "yes"])
     pipeline = make_pipeline(BoundsScaler(bounds, feature_range=(-1, 3)), model).fit(X, LABELS)
-    with pytest.raises(TypeError, match="model is a Pipeline: pass a fitted model"):
-        to_onnx(pipeline)
-    to_onnx(pipeline[-1])
+    with pytest.raises(TypeError, match="model is a BoundsScaler: pass a fitted model"):
+        to_onnx(pipeline[:1])
     plain = make_pipeline(pipeline[0], pipeline[-1].to_sklearn())
-    graph = skl2onnx.to_onnx(plain, X[:1], options={"zipmap": False})
-    found = ReferenceEvaluator(graph).run(None, {"X": X})[1]
-    np.testing.assert_allclose(found, pipeline.predict_proba(X), atol=1e-9)
-    gaps = make_pipeline(BoundsScaler(bounds, missing="indicator").fit(X))
-    with pytest.raises(ValueError, match="missing='indicator' has no graph"):
-        skl2onnx.to_onnx(gaps, X[:1])
+    graphs = [to_onnx(pipeline, double=True)]
+    graphs.append(skl2onnx.to_onnx(plain, X[:1], options={"zipmap": False}))
+    for graph in graphs:
+        found = ReferenceEvaluator(graph).run(None, {"X": X})[1]
+        np.testing.assert_allclose(found, pipeline.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+def test_onnx_takes_raw_tables():
+    """Gaps, text and whole numbers in a runtime, as README recommends: at most 1e-6 apart."""
+    pytest.importorskip("skl2onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    pandas, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+
+    def run(graph, given):
+        session = runtime.InferenceSession(graph.SerializeToString())
+        assert [one.name for one in session.get_inputs()] == list(given)
+        return session.run(None, given)
+
+    gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    for missing in ("indicator", "pass"):
+        scaler = BoundsScaler((-3, 3), missing=missing)
+        last = PrivateGAMClassifier(30.0, bounds=(0, 1), classes=["no", "yes"])
+        if missing == "indicator":
+            last = PrivateLogisticRegression(30.0, classes=["no", "yes"])
+        pipeline = make_pipeline(scaler, last).fit(gaps, LABELS)
+        found = run(to_onnx(pipeline, double=True), {"X": gaps})
+        np.testing.assert_allclose(found[1], pipeline.predict_proba(gaps), atol=1e-6)
+    level = rng.choice(["x", "y", "7", "rare", None], N_SAMPLES).astype(object)
+    frame = pandas.DataFrame({"a": gaps[:, 0], "w": level, "k": rng.integers(0, 3, N_SAMPLES)})
+    for categories in ({"w": ["x", "y", "7"], "k": [0, 1]}, {"w": "private", "k": [1, 2]}):
+        options = {"bounds": {"a": (-3, 3)}, "categories": categories}
+        given = {
+            "a": gaps[:, :1],
+            "w": frame[["w"]].fillna("").to_numpy(),
+            "k": frame[["k"]].to_numpy(float),
+        }
+        models = [
+            PrivateGAMClassifier(30.0, classes=["no", "yes"], **options).fit(frame, LABELS),
+            PrivateGAMRegressor(30.0, target_bounds=(-2, 2), **options).fit(frame, X[:, 0]),
+        ]
+        for model in models:
+            found = run(to_onnx(model, double=True), given)[-1]
+            expected = getattr(model, "predict_proba", model.predict)(frame)
+            np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-6)
 
 
 def test_without_an_optional_library_the_error_has_the_line_to_paste(monkeypatch, tmp_path):

@@ -23,13 +23,15 @@ from skdpdyn import (
 from skdpdyn.datasets import load_adult
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, Conditioning, PrivateScaler
-from skdpdyn.privacy import Budget, GaussianDP, Ledger, calibrate, last_iterate, tightest
+from skdpdyn.privacy import GaussianDP, Ledger, calibrate, last_iterate, tightest
 from skdpdyn.solvers import DPSGD, NoisyGD, ObjectivePerturbation
 
 X = np.random.default_rng(0).normal(size=(100, 3))
 y = X[:, 0] > 0
 model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True]).fit(X, y)
 print(model.epsilon_ + 1, model.coef_ @ X.T, round(model.privacy_.epsilon(1e-5), 3))
+print(model.classes_, model.n_features_in_, model.feature_names_in_, PrivateLinearSVC().classes_)
+print(PrivateRidge().target_bounds_[0] + 1.0, PrivateLinearSVC().coef_.shape)
 print(model.predict_proba(X)[:, 1], model.score(X, y), model.privacy_report())
 PrivateSoftmaxRegression(classes=range(3), solver="noisy_sgd", delta=1e-6).fit(X, y.astype(int))
 PrivateRidge(target_bounds=(0, 1), solver=NoisyGD(n_steps=10)).fit(X, X[:, 0])
@@ -37,7 +39,7 @@ PrivateLinearSVC(classes=[False, True], solver=DPSGD(batch_size=10)).fit(X, y)
 PrivatePoissonRegressor(target_bounds=(0, 9)).fit(X, y.astype(int))
 pipeline = make_pipeline(BoundsScaler(bounds=(-3, 3)), PrivateScaler(epsilon=0.1), model)
 total_privacy(pipeline.fit(X, y)).epsilon(1e-5)
-search = PrivateSearchCV(model, {"clip": [0.1, 1.0]}, epsilon=Budget(2.0, 1e-6)).fit(X, y)
+search = PrivateSearchCV(model, {"clip": [0.1, 1.0]}, epsilon=2.0, delta=1e-6).fit(X, y)
 adult = load_adult()
 reveal_type(model)
 reveal_type(model.fit(X, y))

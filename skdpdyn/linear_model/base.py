@@ -556,6 +556,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     True
     """
 
+    classes_: np.ndarray
+
     @answering
     def __init__(
         self,
@@ -695,6 +697,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     >>> bool(model.score(X, X[:, 0]) > 0.8)
     True
     """
+
+    target_bounds_: tuple[float, float]
 
     @answering
     def __init__(

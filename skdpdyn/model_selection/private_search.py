@@ -206,7 +206,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         estimator: Any,
         param_distributions: Any,
         *,
-        epsilon: float | Budget = 1.0,
+        epsilon: float = 1.0,
         delta: float | str = "auto",
         expected_trials: float | str = 10,
         trials: str = "truncated_negative_binomial",
