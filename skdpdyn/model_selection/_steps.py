@@ -255,29 +255,14 @@ def _verdict(step, row_wise=()):
     return Verdict(f"{kind} learns from the records without privacy.{advice}".rstrip("."))
 
 
-@_verdict.register(type(None))
-def _(step, row_wise=()):
-    return _free("hands rows on")
-
-
-@_verdict.register
-def _(step: BoundsScaler, row_wise=()):
-    return _free("BoundsScaler scales by public bounds")
-
-
-@_verdict.register
-def _(step: BoundsExpander, row_wise=()):
-    return _free("BoundsExpander makes curves by public bounds")
-
-
-@_verdict.register
-def _(step: RowMapper, row_wise=()):
-    return _free("RowMapper maps each row by itself")
-
-
-@_verdict.register
-def _(step: PolynomialFeatures, row_wise=()):
-    return _free("PolynomialFeatures acts on each row by itself")
+for _kind, _why in {
+    type(None): "hands rows on",
+    BoundsScaler: "BoundsScaler scales by public bounds",
+    BoundsExpander: "BoundsExpander makes curves by public bounds",
+    RowMapper: "RowMapper maps each row by itself",
+    PolynomialFeatures: "PolynomialFeatures acts on each row by itself",
+}.items():
+    _verdict.register(_kind, lambda step, row_wise=(), why=_why: _free(why))
 
 
 @_verdict.register

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn, TypeAlias
 import numpy as np
 from scipy import special
 
-from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
+from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError, optional
 from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
     by_element,
@@ -86,11 +86,7 @@ Neighbours: TypeAlias = Annotated[
 
 def dp_accounting() -> Any:
     """Return the package ``dp_accounting``, whose events say a guarantee to other libraries."""
-    try:
-        import dp_accounting
-    except ImportError:
-        raise ImportError('dp_event needs dp-accounting: pip install "skdpdyn[events]"') from None
-    return dp_accounting
+    return optional("dp_accounting", "events")
 
 
 def checked_unit(unit: Any, name: str = "unit") -> str:
