@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -165,6 +166,40 @@ def test_a_chain_of_starts_does_not_wander_off():
     assert lost[-1] < 1.2 * min(lost)
 
 
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyUtilityWarning")
+@pytest.mark.parametrize("categories", ["private", {"w": ["x", "y"]}], ids=["bought", "listed"])
+def test_an_additive_model_lends_tables_and_map(categories):
+    """All that is left to buy are the base rate and steps, and training that stays still is it."""
+    frame = pd.DataFrame({"a": X[:, 0], "w": np.where(RNG.random(3000) < 0.4, "x", "y")})
+    bounds, rates = {"a": (-1.0, 2.0)}, COUNTS.astype(float)
+    kinds = {"squared": 4 * X[:, 0], "poisson": rates}
+    models = [(PrivateGAMClassifier(3.0, classes=[False, True]), Y)]
+    models += [
+        (PrivateGAMRegressor(3.0, loss=k, target_bounds=(-3, 20)), y) for k, y in kinds.items()
+    ]
+    for model, y in models[: 1 if categories == "private" else 3]:
+        model.set_params(bounds=bounds, categories=categories, delta=1e-6)
+        if model.get_params().get("loss") == "poisson":
+            model.set_params(target_bounds=(0, 20))
+        first = clone(model).fit(frame, y)
+        same = clone(model).set_params(start=first, solver=STILL, random_state=0).fit(frame, y)
+        np.testing.assert_allclose(same.coef_, first.coef_, atol=1e-6)
+        again = clone(model).set_params(start=FrozenEstimator(first)).fit(frame, y)
+        assert again.privacy_ == again.privacy_cost(3000, 2)
+        assert again.expansion_ is first.expansion_
+        assert again.conditioning_.row_map is first.conditioning_.row_map
+        bought = {"levels of columns", "column means", "column distributions", "second moments"}
+        assert not bought & set(again.mechanism_.names)
+        assert again.sources_[0].guarantee == first.privacy_
+        for other in ({"bounds": {"a": (-1.0, 3.0)}}, {"monotonic_cst": {"a": 1}}):
+            with pytest.raises(ValueError, match=r"start has (other bounds|another mono)"):
+                clone(again).set_params(**other).fit(frame, y)
+    with pytest.raises(ValueError, match="start has other columns"):
+        clone(again).fit(frame[["w", "a"]], y)
+    with pytest.raises(ValueError, match="must be a fitted additive model"):
+        clone(again).set_params(start=([1.0], 0.0)).fit(frame, y)
+
+
 def test_numbers_are_public_by_the_word_of_who_passes_them():
     public = LogisticRegression().fit(X[:300], Y[:300])
     numbers = (public.coef_, public.intercept_)
@@ -250,7 +285,7 @@ def test_what_is_no_start_is_refused(start, message):
 
 def test_starts_that_cannot_be_used_are_refused():
     told = {"classes": [False, True], "start": ([1.0, 2.0, 3.0], 1.0)}
-    with pytest.raises(ValueError, match="Use a linear model and solver='noisy_gd'"):
+    with pytest.raises(ValueError, match="Use solver='noisy_gd'"):
         PrivateLogisticRegression(**told, solver="dp_sgd").fit(X, Y)
     with pytest.raises(ValueError, match="fit_intercept=False"):
         PrivateLogisticRegression(**told, fit_intercept=False).fit(X, Y)

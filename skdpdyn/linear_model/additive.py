@@ -59,6 +59,8 @@ def public_columns(
 
 def learns_levels(model: Any) -> bool:
     """Return whether levels of columns are private, so that they are bought."""
+    if model.start is not None:  # which lends them
+        return False
     given = model.categories
     each = given.values() if isinstance(given, dict) else [given]
     return any(is_named(one, "private") for one in each)
@@ -161,7 +163,13 @@ def expand(
     strength : float
         See `skdpdyn.rules`.
     """
-    named = columns is not None
+    named, tables = columns is not None, _lent(model)
+    if tables is not None:
+        if len(tables.columns) != n_features:
+            raise ValueError(
+                f"start has {len(tables.columns)} columns, and the data have {n_features}"
+            )
+        return tables
     if columns is None:
         columns = counted_columns(model, n_features)
     n_numbers = sum(isinstance(column, Numbers) for column in columns)
@@ -179,6 +187,43 @@ def expand(
     if rich:
         found = found.with_uniform_distributions()
     return replace(found, pairs=_pairs(model, columns, found, rich, named))
+
+
+def _lent(model):
+    """Return the tables of the additive model that a fit starts from; None: it starts afresh."""
+    if model.start is None:
+        return None
+    found = getattr(model.start, "expansion_", None)
+    if isinstance(found, Expansion):
+        return found
+    raise ValueError(
+        f"start={model.start!r} must be a fitted additive model of skdpdyn, which lends its tables "
+        "and its map of rows, or None. clone() takes a model's fit away: pass "
+        "FrozenEstimator(model) of scikit-learn"
+    )
+
+
+def _as_lent(model, columns, names):
+    """Return the columns of the start, or raise unless these are alike."""
+    tables = _lent(model)
+    if tables is None:
+        return columns
+    theirs = getattr(model.start, "feature_names_in_", names)
+    same = names is None or list(names) == list(theirs)
+    if not same or len(columns) != len(tables.columns):
+        raise ValueError("start has other columns than X: pass a model of the same ones")
+    n_columns, ours = len(columns), zip(columns, tables.columns, strict=True)
+    if not all(_alike(*pair) for pair in ours):
+        raise ValueError("start has other bounds or categories: pass those that it was fitted with")
+    if monotonic(model, n_columns) != monotonic(model.start, n_columns):
+        raise ValueError("start has another monotonic_cst: pass that which it was fitted with")
+    return tables.columns
+
+
+def _alike(column, lent):
+    if isinstance(column, Numbers):
+        return isinstance(lent, Numbers) and (column.low, column.high) == (lent.low, lent.high)
+    return column == lent or (column is _PRIVATE and isinstance(lent, Levels) and lent.learnt)
 
 
 def _pairs(model, columns, expansion, rich, named):
@@ -272,6 +317,7 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
     names = getattr(model, "feature_names_in_", None)
     if reset:
         columns = public_columns(model, model.n_features_in_, names, kinds)
+        columns = _as_lent(model, columns, names)
         expansion = Expansion(columns, 0, 0.0)
     else:
         expansion = model.expansion_

@@ -99,6 +99,11 @@ class AdditiveModel(PrivateLinearModel):
             1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
             ``{column: 1}``, or one number a column. The curve that was released is made so by
             isotonic regression, which costs nothing. These columns are in no pair of "auto".
+        start : fitted additive model or None, default=None
+            Where training starts: a released model of the same columns, bounds and categories. It
+            lends its tables and its map of rows, with the levels and distributions that it bought,
+            so that all but the steps costs nothing more. `total_privacy` names it; of the same
+            people, both are charged.
         alpha : float or "auto", default="auto"
             Strength of the L2 penalty on coefficients of mapped rows, >= 0. "auto": too weak to be
             felt within the training time.
@@ -427,6 +432,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         categories: Any = None,
         interactions: Any = "auto",
         monotonic_cst: Any = None,
+        start: Any = None,
         alpha: float | str = "auto",
         clip: float | str | None = "auto",
         classes: Any = None,
@@ -447,6 +453,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
             categories=categories,
             interactions=interactions,
             monotonic_cst=monotonic_cst,
+            start=start,
             alpha=alpha,
             clip=clip,
             classes=classes,
@@ -554,6 +561,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         categories: Any = None,
         interactions: Any = "auto",
         monotonic_cst: Any = None,
+        start: Any = None,
         alpha: float | str = "auto",
         clip: float | str | None = "auto",
         target_bounds: Any = None,
@@ -573,6 +581,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             categories=categories,
             interactions=interactions,
             monotonic_cst=monotonic_cst,
+            start=start,
             alpha=alpha,
             clip=clip,
             target_bounds=target_bounds,

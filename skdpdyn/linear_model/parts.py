@@ -109,7 +109,7 @@ class Distributions(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if request.expansion.distributions is None:
+        if request.expansion.distributions is None or request.start is not None:
             return {}
         return {DISTRIBUTIONS: Share(rules.DISTRIBUTIONS_SHARE)}
 

@@ -38,15 +38,15 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
     solver = solver.in_order() if seen.in_order else solver
     budget = _budget(model, n_samples, solver)
     solver.check_loss(loss)
-    known = getattr(model, "start", None) is not None  # an older class outside may lack it
-    start = _start_of(model, solver, n_features, loss) if known else None
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = model.family.expand(model, seen.columns, n_features, strength)
         n_features = expansion.n_features
-        if strength < rules.LEAST_STRENGTH:  # what would be learnt is noise
+        if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
             conditioning = Conditioning(mean=[0.0] * n_features)
+    known = getattr(model, "start", None) is not None  # an older class outside may lack it
+    start = _start_of(model, solver, n_features, loss) if known else None
     request = Request(
         model.family,
         loss,
@@ -109,9 +109,9 @@ def _with_map_of_start(request, start):
 def _start_of(model, solver, n_features, loss):
     """Return where training starts, if the solver can start there."""
     start = start_of(model, n_features, loss.n_outputs)
-    if not (solver.starts and model.family.expand is None):
+    if not solver.starts:
         raise ValueError(
             f"start: {type(model).__name__} with solver={model.solver!r} starts at 0, or nowhere. "
-            "Use a linear model and solver='noisy_gd'"
+            "Use solver='noisy_gd'"
         )
     return start

@@ -141,6 +141,7 @@ class PrivacyTotal(Shown):
         spent = {part: f"{part.epsilon(delta):.6g}" for part in {part for _, part in self.parts}}
         counted = Counter((name, spent[part]) for name, part in self.parts)
         together = f"{guarantee.epsilon(delta):.6g}"
+        started = Counter(f"{one.what} of {one.guarantee}" for one in self.sources)
         return Document(
             f"epsilon at delta={delta:.3g} ({whose(guarantee)})",
             [
@@ -153,8 +154,8 @@ class PrivacyTotal(Shown):
                 ("together", together),
             ],
             [
-                f"{one.what} of {one.guarantee}: add it if it is of the same people"
-                for one in self.sources
+                f"{n} x " * (n > 1) + f"{line}: add it if it is of the same people"
+                for line, n in started.items()
             ],
             self.leaks,
             [(f"ε={together}", f"together, at δ = {delta:g}"), *attackers_reach(guarantee)],
