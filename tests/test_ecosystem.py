@@ -133,8 +133,8 @@ def test_a_total_has_a_line_for_each_step_and_names_models_by_theirs():
         ("log", "FunctionTransformer(arctan) acts on each number by itself"),
     )
     lines = str(total).splitlines()
-    assert [re.split(r"\s{2,}", line)[1] for line in lines[1:3]] == ["0", "0"]
-    assert len(lines) == 6
+    assert [re.split(r"\s{2,}", line)[1] for line in lines[2:4]] == ["0", "0"]
+    assert len(lines) == 7
     assert lines[-1].startswith("together")
     assert total_privacy(total).free == total.free
 

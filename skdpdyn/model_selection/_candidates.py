@@ -110,16 +110,17 @@ class Candidates:
         estimator = with_parameters(own_copy(self.estimator), own_copy(candidate))
         model, base = private_model(estimator), private_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
-            own, given = getattr(model, name, None), getattr(base, name, None)
-            if own is not None and (
-                given is None or not np.array_equal(np.unique(own), np.unique(given))
+            tuned, public_value = getattr(model, name, None), getattr(base, name, None)
+            if tuned is not None and (
+                public_value is None
+                or not np.array_equal(np.unique(tuned), np.unique(public_value))
             ):
                 raise ValueError(
-                    f"{name}={own!r} of a candidate: what is public is not tuned. Pass {name} "
+                    f"{name}={tuned!r} of a candidate: what is public is not tuned. Pass {name} "
                     "to the estimator alone"
                 )
-            if given is not None:
-                model.set_params(**{name: given})
+            if public_value is not None:
+                model.set_params(**{name: public_value})
         model.set_params(**budget, **public, random_state=seed)
         for whole in (self.estimator, estimator):
             if any(

@@ -9,22 +9,22 @@ from skdpdyn.preprocessing import PrivateScaler
 
 
 def private_steps(estimator, row_wise=(), name=""):
-    """Return the steps that say what a fit costs, the model last; others may learn nothing private.
+    """Return the steps with a ``privacy_cost``, the model last; others may learn nothing private.
 
     Of FunctionTransformers, ``row_wise`` holds the names of functions that the user vouches for.
     """
     if isinstance(estimator, Pipeline):
         *before, (last_name, last) = estimator.steps
         scalers = [step for _, step in before if isinstance(step, PrivateScaler)]
-        found = [
+        unlike = [
             (path, verdict.why)
             for step_name, step in before
             if not isinstance(step, PrivateScaler)
             for path, verdict in verdicts(step, joined(name, step_name), row_wise)
             if verdict.leaks
         ]
-        if found:
-            raise ValueError(lines_of(found))
+        if unlike:
+            raise ValueError(lines_of(unlike))
         return [*scalers, *private_steps(last, row_wise, joined(name, last_name))]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
@@ -39,14 +39,14 @@ def private_steps(estimator, row_wise=(), name=""):
     return [estimator]
 
 
-def lines_of(found, head="Without privacy"):
-    """Return the text of what was found of steps, pairs (name, why): one line for each."""
-    lines = [f"step {name!r}: {why}" if name else why for name, why in dict.fromkeys(found)]
+def lines_of(reasons, head="Without privacy"):
+    """Return the text of pairs (name of a step, reason): one line for each."""
+    lines = [f"step {name!r}: {why}" if name else why for name, why in dict.fromkeys(reasons)]
     return f"{head}: {lines[0]}" if len(lines) == 1 else "\n  ".join([f"{head}:", *lines])
 
 
 def costed(estimator):
-    """Return the only step that says what a fit costs."""
+    """Return the only step with a ``privacy_cost``."""
     *others, model = private_steps(estimator)
     if others:
         raise ValueError(
@@ -59,7 +59,7 @@ def costed(estimator):
 
 
 def with_parameters(estimator, parameters):
-    """Return a clone with some of its parameters changed, to clones of what is given."""
+    """Return a clone with some of its parameters changed, to clones of the values."""
     return clone(estimator).set_params(
         **{name: clone(value, safe=False) for name, value in parameters.items()}
     )

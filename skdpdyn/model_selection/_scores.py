@@ -15,7 +15,7 @@ from skdpdyn.foreign import predicted
 
 
 def score_of(scoring, model, public):
-    """Return the score by name, with what is public of the target."""
+    """Return the score by name, with the public classes or bounds of the target."""
     attribute, kinds = (
         ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
     )

@@ -99,7 +99,7 @@ class Fits:
         return [[int(rows / n_samples * size) for size in split_sizes] for rows in resources]
 
     def refit(self, costs, row_wise):
-        """Return what a refit costs, if there is one; ``costs``: that of each candidate."""
+        """Return the cost of a refit, if there is one; ``costs``: that of each candidate."""
         if not self.refitted:  # of a plan, the best, whichever that will be
             planned = self.search is not None and not is_fitted_search(self.search)
             return [largest(costs())] if planned and self.search.refit else []
@@ -124,12 +124,12 @@ def is_search(item):
 
 
 def is_fitted_search(item):
-    """Return whether it is a fitted search that says what it tried."""
+    """Return whether it is a fitted search with the candidates that it tried."""
     return is_search(item) and "params" in (getattr(item, "cv_results_", None) or ())
 
 
 def fits_of(search, cv=None, row_wise=()):
-    """Return what a search fits; of any other estimator, what its cross-validation fits."""
+    """Return the fits of a search; of any other estimator, those of its cross-validation."""
     if not is_search(search):
         return Fits(search, [{}], 5 if cv is None else cv)
     is_fitted = is_fitted_search(search)
@@ -151,7 +151,7 @@ def fits_of(search, cv=None, row_wise=()):
 
 
 def _cv_of(search, cv):
-    """Return what made the splits of a search; ``cv``: the list of its splits, or None."""
+    """Return the source of a search's splits; ``cv``: the list of them, or None."""
     if cv is None:
         return 5 if search.cv is None else search.cv
     if (

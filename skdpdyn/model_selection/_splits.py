@@ -36,7 +36,7 @@ class HeldOut:
 
     @classmethod
     def of(cls, holdout, test_size, n_samples):
-        """Return what parameters of a search say."""
+        """Return the records that parameters of a search hold out."""
         if holdout is not None:
             positions = _positions(holdout, n_samples)
             return cls(n_samples, positions.size, positions)
@@ -110,9 +110,9 @@ def knows_its_splits(cv):
     if cv is None or isinstance(cv, (Integral, list, tuple, np.ndarray)):
         # a number of folds, or a list of pairs; other iterables may change each time
         return True
-    known = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
-    known += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
-    return type(cv) in known
+    by_number = [KFold, RepeatedKFold, LeaveOneOut, PredefinedSplit, ShuffleSplit, TimeSeriesSplit]
+    by_number += [StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit]
+    return type(cv) in by_number
 
 
 def record_splits(cv, n_samples, classifier):

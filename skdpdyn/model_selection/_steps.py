@@ -190,15 +190,15 @@ def verdicts(
 
 
 def forget_rows(fitted: Any, fresh: Any) -> None:
-    """Return steps that need no fit to what they held before one: they may have kept rows.
+    """Return steps that need no fit to their state before one: they may have kept rows.
 
     ``fresh`` is the same estimator before the fit.
     """
     before = dict(_leaves(fresh))
     for name, step in _leaves(fitted):
         if name in before and _verdict.dispatch(type(step)) is _verdict.dispatch(object):
-            known = {key: vars(step)[key] for key in _PUBLIC if key in vars(step)}
-            step.__dict__ = vars(before[name]) | known
+            public = {key: vars(step)[key] for key in _PUBLIC if key in vars(step)}
+            step.__dict__ = vars(before[name]) | public
 
 
 def _leaves(step, name=""):
@@ -219,8 +219,8 @@ def joined(name: str, part: str) -> str:
 
 def verdict(step: Any, row_wise: Collection[str] = ()) -> Verdict:
     """Judge one step that has no parts."""
-    known = {*_verdict.registry, *_COMPOSITE, FrozenEstimator}
-    ruled = next(kind for kind in type(step).__mro__ if kind in known)
+    with_rule = {*_verdict.registry, *_COMPOSITE, FrozenEstimator}
+    ruled = next(kind for kind in type(step).__mro__ if kind in with_rule)
     if ruled not in (type(step), object):
         return Verdict(
             f"{type(step).__name__} may learn from the records what {ruled.__name__} does not. "
@@ -237,9 +237,9 @@ def _verdict(step, row_wise=()):
     free, why = _FREE_WITH.get(kind, (None, ""))
     if free is not None and type(step).__module__.startswith("sklearn.") and free(step):
         return _free(f"{kind} {why}")
-    known = next((base for base in type(step).__mro__ if base.__name__ in _LEARNS), None)
-    if known is not None:
-        what, remedy = _LEARNS[known.__name__]
+    learner = next((base for base in type(step).__mro__ if base.__name__ in _LEARNS), None)
+    if learner is not None:
+        what, remedy = _LEARNS[learner.__name__]
         return Verdict(f"{kind} {what}: {remedy}")
     transforms = hasattr(step, "transform") and hasattr(step, "__sklearn_tags__")
     # Exclude predictors: nearest-neighbour models store the training rows
@@ -328,8 +328,8 @@ def _(step: FunctionTransformer, row_wise=()):
     if step.func is None:
         return _free("FunctionTransformer hands rows on")
     arguments = set(step.kw_args or {})
-    known = not arguments if acts_on_each_number(step.func) else _takes(step.func, arguments)
-    if known:
+    by_number = not arguments if acts_on_each_number(step.func) else _takes(step.func, arguments)
+    if by_number:
         return _free(f"FunctionTransformer({_name_of(step.func)}) acts on each number by itself")
     name = _name_of(step.func)
     if name is None:
@@ -338,7 +338,7 @@ def _(step: FunctionTransformer, row_wise=()):
             "for "
             "it by: define the function by def, and say row_wise=[its name]"
         )
-    vouched = next((known for known in _names_of(step.func) if known in row_wise), "")
+    vouched = next((name for name in _names_of(step.func) if name in row_wise), "")
     if vouched:
         return _free(f"FunctionTransformer({name}) acts on each row by itself, as you say", vouched)
     with_arguments = ", with kw_args," if arguments else ""
@@ -484,7 +484,7 @@ def _parts(step):
 
 
 def _stored_by_parts(step):
-    """Return what each part of a ColumnTransformer or a FeatureUnion stores."""
+    """Return how many values each part of a ColumnTransformer or a FeatureUnion stores."""
     columns = (
         [columns for *_, columns in step.transformers]
         if isinstance(step, ColumnTransformer)
@@ -514,8 +514,8 @@ def acts_on_each_number(function: Any) -> bool:
 
 def _takes(function, arguments):
     """Return whether a function of numpy takes each number by itself with these arguments."""
-    known = next((names for of, names in _WITH_ARGUMENTS.items() if of is function), None)
-    return known is not None and bool(arguments) and arguments <= known
+    public = next((names for of, names in _WITH_ARGUMENTS.items() if of is function), None)
+    return public is not None and bool(arguments) and arguments <= public
 
 
 def _name_of(function):

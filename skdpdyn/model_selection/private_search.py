@@ -61,7 +61,7 @@ APART = {TRAINING: Share(1.0), _SCORE: Share(1.0)}
 
 
 def _outcomes(trials, loan, options, n_jobs):
-    """Return what each trial says of the rows it is lent."""
+    """Return the outcome of each trial on the rows it is lent."""
     # output of each trial would reveal the number of trials
     parallel = Parallel(n_jobs=n_jobs, verbose=0)
     outcomes = parallel(delayed(loan.run)(trial, options) for trial in trials)
@@ -356,7 +356,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return Candidates(self.estimator, self.param_distributions).given()
 
     def _tell(self, plan):
-        """Print what is public of the search before it runs."""
+        """Print the public facts of the search before it runs."""
         delta = plan.budget.delta
         spent = f"epsilon={plan.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {plan.bound}"
         print(
@@ -365,7 +365,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
-        """Return what a search on data of this shape will spend, from public numbers alone.
+        """Return the cost of a search on data of this shape, from public numbers alone.
 
         Parameters
         ----------
@@ -407,7 +407,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def _check_persons(self, candidates, plan, public):
-        """Refuse what cannot search by person, whichever candidates are drawn."""
+        """Refuse models and parameters that no search by person takes, whatever is drawn."""
         if self.holdout is not None:
             raise ValueError(
                 "groups: holdout holds positions of rows, and whole persons must be held out. "
@@ -601,12 +601,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         refuse_unreadable(y)
         warn_of_own_rows(self, X)
         options = {"sample_weight": sample_weight, "exposure": exposure}
-        given = {name: value for name, value in options.items() if value is not None}
+        present = {name: value for name, value in options.items() if value is not None}
         if exposure is not None and isinstance(getattr(self, "best_estimator_", None), CONSTANTS):
-            of_rows = exposures(given.pop("exposure"), y)  # the constant is a rate
+            of_rows = exposures(present.pop("exposure"), y)  # the constant is a rate
             y = np.asarray(y, dtype=np.float64) / of_rows
-            given["sample_weight"] = of_rows * (1 if sample_weight is None else sample_weight)
-        return self._by_winner("score", X, y, **given)
+            present["sample_weight"] = of_rows * (1 if sample_weight is None else sample_weight)
+        return self._by_winner("score", X, y, **present)
 
     @property
     def classes_(self) -> Any:
@@ -641,15 +641,15 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         tags.input_tags.sparse = inner.input_tags.sparse
-        for own in filter(None, (tags.classifier_tags, tags.regressor_tags)):
+        for of_kind in filter(None, (tags.classifier_tags, tags.regressor_tags)):
             # the checks train on a few hundred rows, and a trial has a part of the budget
-            own.poor_score = True
+            of_kind.poor_score = True
         return tags
 
 
 @dataclass(frozen=True, eq=False)
 class _Records:
-    """What a search is given of the records, to be lent to trials."""
+    """Arguments of a search with a value for each record, to be lent to trials."""
 
     X: Any
     y: Any
@@ -658,7 +658,7 @@ class _Records:
     exposure: Any
 
     def lent(self, held, train):
-        """Return a loan of rows to train and to score by, and what else trials take of them."""
+        """Return a loan of rows to train and to score by, and the other arguments of trials."""
         of_rows, of_held = {}, {}
         if self.codes is not None:
             held, train = (np.flatnonzero(np.isin(self.codes, who)) for who in (held, train))
@@ -673,7 +673,7 @@ class _Records:
 
 @dataclass(frozen=True, eq=False)
 class _Trials:
-    """What a trial may spend, and what the best of a random number of them costs."""
+    """Budget of a trial, and cost of the best of a random number of them."""
 
     candidates: Candidates
     budget: Budget
@@ -687,7 +687,7 @@ class _Trials:
         return mu * math.sqrt(self.shares[TRAINING].size)
 
     def costs(self, mu, head, public):
-        """Return what the fit of each candidate costs whose noise is calibrated to ``mu``."""
+        """Return the cost of each candidate's fit, with noise calibrated to ``mu``."""
         of_fit = trial_budget(self.fit_mu(mu), self.budget.delta)
         pooled = [
             self.candidates.build(one, of_fit, public, None) for one in self.candidates.pool()
@@ -732,7 +732,7 @@ class _SearchPlan:
 
     @property
     def score_mu(self):
-        """What a trial's score costs, as mu."""
+        """Cost of a trial's score, as mu."""
         return self.of_trial.mu * math.sqrt(self.shares[_SCORE].size)
 
     @cached_property

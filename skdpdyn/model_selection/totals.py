@@ -83,7 +83,7 @@ class PrivacyTotal(Shown):
     sources: tuple[Source, ...] = ()
 
     def compose(self, other: Any) -> Any:
-        """Return the cost with another release of the same records; what is not covered stays so.
+        """Return the cost with another release of the same records; leaks stay.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class PrivacyTotal(Shown):
         return total_privacy(self, other)
 
     def for_unit(self, unit: str) -> Any:
-        """Return what the total implies for another unit, see `total_privacy`.
+        """Return the total that this one implies for another unit, see `total_privacy`.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class PrivacyTotal(Shown):
         return self.document(delta).text()
 
     def document(self, delta: float | None = None) -> Document:
-        """Return what is shown.
+        """Return the table of parts, for text and HTML.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class PrivacyTotal(Shown):
 def total_privacy(
     *fitted: Any, disjoint: bool = False, row_wise: Any = (), unit: str | None = None
 ) -> Any:
-    """Return what several releases cost together, with a line for each step of a pipeline.
+    """Return the cost of several releases together, with a line for each step of a pipeline.
 
     Ask it of every pipeline: a model knows what it spent itself, and nothing of the steps before.
     Released models that a fit was given, such as a ``start``, are named: add those of the same
@@ -222,15 +222,17 @@ def total_privacy(
     checked_flag(disjoint, "disjoint")
     unit = None if unit is None else checked_unit(unit)
     row_wise = checked_names(row_wise)
-    found = [tuple(_top(item, row_wise)) for item in fitted]
-    everything = [part for parts in found for part in parts]
+    by_release = [tuple(_top(item, row_wise)) for item in fitted]
+    everything = [part for parts in by_release for part in parts]
     refused = [(part.name, part.why) for part in everything if part.refused]
     if refused:
         raise ValueError(lines_of(refused, "no total is known"))
     unused = [name for name in row_wise if name not in {part.vouched for part in everything}]
     if unused:
         raise ValueError(f"row_wise={unused}: no step has a function of this name that needs it")
-    released = [[part.of(unit) for part in parts if part.guarantee is not None] for parts in found]
+    released = [
+        [part.of(unit) for part in parts if part.guarantee is not None] for parts in by_release
+    ]
     parts = tuple((part.name, part.guarantee) for release in released for part in release)
     leaks = tuple(dict.fromkeys(leak for part in everything for leak in part.leaks))
     free = tuple(
@@ -261,7 +263,7 @@ def search_privacy(
     row_wise: Any = (),
     groups: Any = None,
 ) -> Any:
-    """Return what the fits of a search or of a cross-validation cost together.
+    """Return the cost of all fits of a search or of a cross-validation together.
 
     Each fit costs what a fit of as many records costs, the refit too, and all of them compose: as
     if a record were in every split, which holds whatever the splits are. The scores are not
@@ -353,8 +355,8 @@ def search_privacy(
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.is_stratified)
     candidates = [with_parameters(fits.estimator, candidate) for candidate in fits.candidates]
     steps = [step for candidate in candidates for step in private_steps(candidate, row_wise)]
-    given = tuple(source for step in steps for source in step._given())
-    leaks += [*(leak for step in steps for leak in _leaks(step)), *leaks_of(given)]
+    sources = tuple(source for step in steps for source in step._given())
+    leaks += [*(leak for step in steps for leak in _leaks(step)), *leaks_of(sources)]
     warnings.warn(
         f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
     )
@@ -363,7 +365,7 @@ def search_privacy(
         tuple((name, guarantee.with_unit(unit)) for name, guarantee in parts),
         tuple(dict.fromkeys(leaks)),
         asked=max(_delta(step, n_samples) for step in private_steps(fits.estimator, row_wise)),
-        sources=tuple(dict.fromkeys(source for source in given if source.guarantee is not None)),
+        sources=tuple(dict.fromkeys(source for source in sources if source.guarantee is not None)),
     )
 
 
@@ -384,7 +386,7 @@ def _shape_of_fits(fits, n_samples, n_features, groups):
 
 
 def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
-    """Return what a fit of one candidate costs."""
+    """Return the cost of a fit of one candidate."""
     steps = private_steps(with_parameters(estimator, candidate), row_wise)
 
     def with_columns(number):
@@ -414,7 +416,7 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
 
 @plans_pipelines
 def _planned(estimator, n_samples, n_features):
-    """Return what a fit of an estimator or a pipeline costs."""
+    """Return the cost of a fit of an estimator or a pipeline."""
     return _cost_of_fit(estimator, {}, n_samples, n_features, ())
 
 
@@ -425,7 +427,7 @@ def _delta(step, n_samples):
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Part:
     """Verdict on one part: its release, or why it has none, or why that is unknown."""
 
     name: str
@@ -443,23 +445,23 @@ class _Found:
         return self if unit is None else replace(self, guarantee=self.guarantee.for_unit(unit))
 
 
-def _found(item, name="", row_wise=()):
-    """Yield what is known of an object and of all its parts."""
+def _parts_of(item, name="", row_wise=()):
+    """Yield the verdicts on an object and on all its parts."""
     kind = type(item).__name__
     if isinstance(item, Guarantee):
-        yield _Found(_named(name, kind), item)
+        yield _Part(_named(name, kind), item)
     elif isinstance(item, PrivacyTotal):
         what = _named(name, "a total"), item.guarantee, item.leaks
-        yield _Found(*what, asked=item.asked, sources=item.sources)
-        yield from (_Found(step, why=why) for step, why in item.free)
+        yield _Part(*what, asked=item.asked, sources=item.sources)
+        yield from (_Part(step, why=why) for step, why in item.free)
     elif isinstance(getattr(item, "guarantee", None), Guarantee):  # an answer of `tightest`
-        yield _Found(_named(name, type(item.guarantee).__name__), item.guarantee)
+        yield _Part(_named(name, type(item.guarantee).__name__), item.guarantee)
     elif hasattr(item, "privacy_"):
         leaks = tuple(getattr(item, "leaks_", ()))
         kind = type(item.estimator if type(item) is FrozenEstimator else item).__name__
         asked, sources = getattr(item, "delta_", None), getattr(item, "sources_", ())
         what = _named(name, kind), item.privacy_, leaks
-        yield _Found(*what, asked=asked, sources=sources, key=key_of(item))
+        yield _Part(*what, asked=asked, sources=sources, key=key_of(item))
     elif is_fitted_search(item):
         yield _of_search(item, name, row_wise)
     elif hasattr(item, "privacy_cost"):
@@ -474,15 +476,15 @@ def _found(item, name="", row_wise=()):
             f"{kind}: what it released is not known, since it is not fitted or its cv_results_ do "
             "not say it"
         )
-        yield _Found(name, why=why, refused=True)
+        yield _Part(name, why=why, refused=True)
     else:
         why, leaks, vouched = verdict(item, row_wise)  # of a step that does not say what it spent
-        yield _Found(name, why=why, refused=leaks, vouched=vouched)
+        yield _Part(name, why=why, refused=leaks, vouched=vouched)
 
 
 def _unfitted(name, kind, then="what is in it has no budget to tell"):
     why = f"{kind} is not fitted: it has released nothing yet; {then}"
-    return _Found(name, why=why, refused=True)
+    return _Part(name, why=why, refused=True)
 
 
 def _named(name, kind):
@@ -497,8 +499,9 @@ def _of_steps(item, name, row_wise):
     following = [step for _, step in steps[1:]] + [None] if in_turn else [None] * len(steps)
     for (part, step), after in zip(steps, following, strict=True):
         note = misfit(step, after)
-        for found in _found(step, joined(name, part), row_wise):
-            yield found if note is None else replace(found, why=f"{found.why}. {note}")
+        for verdict_on in _parts_of(step, joined(name, part), row_wise):
+            why = verdict_on.why if note is None else f"{verdict_on.why}. {note}"
+            yield replace(verdict_on, why=why)
 
 
 def _of_columns(item, name, row_wise):
@@ -506,21 +509,21 @@ def _of_columns(item, name, row_wise):
     steps = fitted or [*item.transformers, ("remainder", item.remainder, None)]
     for part, step, columns in steps:
         if not _is_empty(columns):
-            yield from _found(step, joined(name, part), row_wise)
+            yield from _parts_of(step, joined(name, part), row_wise)
     reason = chooses_by_records(item)
     if reason is not None:
-        yield _Found(name, why=reason, refused=True)
+        yield _Part(name, why=reason, refused=True)
 
 
 def _of_target(item, name, row_wise):
     reason = changes_target(item)
     if reason is not None:
-        yield _Found(name, why=reason, refused=True)
+        yield _Part(name, why=reason, refused=True)
     yield from _inside(item, name, row_wise, "regressor_")
 
 
 def _of_search(item, name, row_wise):
-    """Return what is known of a fitted search."""
+    """Return the verdict on a fitted search."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
@@ -529,16 +532,16 @@ def _of_search(item, name, row_wise):
         raise
     except ValueError as error:
         why = f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)"
-        return _Found(name, why=why, refused=True)
+        return _Part(name, why=why, refused=True)
     kind = type(item).__name__
     what = _named(name, kind), total.guarantee, total.leaks
-    return _Found(*what, asked=total.asked, sources=total.sources)
+    return _Part(*what, asked=total.asked, sources=total.sources)
 
 
 def _inside(item, name, row_wise, attribute):
-    """Yield what is known of the one model that was fitted inside."""
+    """Yield the verdicts on the one model that was fitted inside."""
     if hasattr(item, attribute):
-        yield from _found(getattr(item, attribute), name, row_wise)
+        yield from _parts_of(getattr(item, attribute), name, row_wise)
     else:
         yield _unfitted(name, type(item).__name__)
 
@@ -550,7 +553,7 @@ _PARTS = {
     ColumnTransformer: _of_columns,
     TransformedTargetRegressor: _of_target,
     FixedThresholdClassifier: partial(_inside, attribute="estimator_"),
-    FrozenEstimator: lambda item, name, row_wise: _found(item.estimator, name, row_wise),
+    FrozenEstimator: lambda item, name, row_wise: _parts_of(item.estimator, name, row_wise),
 }
 
 
@@ -562,10 +565,10 @@ def checked_names(row_wise: Any) -> Any:
 
 
 def _top(item, row_wise):
-    """Return what is known of one of the arguments of `total_privacy`."""
+    """Return the parts of one argument of `total_privacy`."""
     if item is None or isinstance(item, str):
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee")
-    return _found(item, "", row_wise)
+    return _parts_of(item, "", row_wise)
 
 
 def _is_empty(columns):
@@ -584,7 +587,7 @@ def _changes_columns(estimator, candidate):
 
 
 def _leaks(model):
-    """Return what a fit with these parameters would leak."""
+    """Return the leaks of a fit with these parameters."""
     seed = getattr(model, "random_state", None)
     # of a private search
     model = private_steps(model.estimator)[-1] if hasattr(model, "estimator") else model

@@ -25,7 +25,7 @@ def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
     sections, unit = report.sections, report.guarantee.unit
     spent, assumed, theorem = (sections[name] for name in ("spent", "assumed", "theorem"))
     parts, diagnostics = parts_of(report.mechanism), sections.get("diagnostics", {})
-    told = ("bound", "parts", "mechanisms") if parts else ("bound",)
+    shown_elsewhere = ("bound", "parts", "mechanisms") if parts else ("bound",)
     blocks = [
         "# Privacy",
         *_private_at_all(assumed[LEAKS]),
@@ -53,7 +53,7 @@ def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
             f"The bound is `{theorem['bound']}`. Its hypotheses were checked on the record of what "
             "ran:"
         ),
-        _bullets(_entries({k: v for k, v in theorem.items() if k not in told}, parts)),
+        _bullets(_entries({k: v for k, v in theorem.items() if k not in shown_elsewhere}, parts)),
         *["## What is known of the records", "With noise, paid for:"] * bool(diagnostics),
         *[_bullets(_entries(diagnostics))] * bool(diagnostics),
         "## Deployment",

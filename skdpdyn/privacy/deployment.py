@@ -44,7 +44,7 @@ def schema() -> dict[str, Any]:
 
 
 def sections() -> dict[str, dict[str, Any]]:
-    """Return the fields of each section of a deployment, with what the schema says of them."""
+    """Return the fields of each section of a deployment, with their entries in the schema."""
     whole = schema()["properties"]["deployment"]["properties"]
     return {name: section["properties"] for name, section in whole.items()}
 
@@ -105,7 +105,7 @@ def known(report: Any) -> dict[str, Any]:
 
 
 def fields_of(report: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return all fields of a deployment by section, None where nobody has said what they are.
+    """Return all fields of a deployment by section, None where nobody has stated them.
 
     Raises
     ------
@@ -125,14 +125,14 @@ def fields_of(report: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any]
     values = claims | dict(given)
     if _ACCESS in given:
         values["mechanisms"] += f"\nAccess control: {given[_ACCESS]}"
-    found = {
+    by_section = {
         title: {name: values.get(name) for name in section} for title, section in whole.items()
     }
     for title, section in whole.items():
         for name, allowed in section.items():
-            if found[title][name] is not None:
-                _check(name, found[title][name], allowed)
-    return found
+            if by_section[title][name] is not None:
+                _check(name, by_section[title][name], allowed)
+    return by_section
 
 
 def record_of(report: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,11 +143,11 @@ def record_of(report: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         If a field is missing, all of them by name; or as `fields_of` does.
     """
-    found = fields_of(report, given)
+    by_section = fields_of(report, given)
     optional = {"sources", "notes"}
     missing = [
         name
-        for section in found.values()
+        for section in by_section.values()
         for name, value in section.items()
         if value is None and name not in optional
     ]
@@ -156,12 +156,12 @@ def record_of(report: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"the registry asks for more than a report knows: give {', '.join(missing)}"
         )
-    basic = found["basic"]
+    basic = by_section["basic"]
     words = f"{basic['name']} {basic['data_curators'][0]} {basic['publication_date'][:4]}"
     slug = given.get(_SLUG, re.sub("[^a-z0-9]+", "-", words.lower()).strip("-"))
     deployment = {
         title: {name: value for name, value in section.items() if value is not None}
-        for title, section in found.items()
+        for title, section in by_section.items()
     }
     return {_SLUG: slug, "status": "Draft", "tier": 3, "deployment": deployment}
 

@@ -62,7 +62,7 @@ def whose(guarantee: Any) -> str:
 
 @dataclass(frozen=True)
 class Document:
-    """What a result shows; text and HTML are views of it.
+    """Title, table and notes of a result; text and HTML are views of it.
 
     Parameters
     ----------
@@ -85,12 +85,12 @@ class Document:
     Examples
     --------
     >>> from skdpdyn.privacy.display import Document
-    >>> found = Document("a model", table=[("", "epsilon"), ("fit < 2", "1.5")])
-    >>> print(found.text())
+    >>> document = Document("a model", table=[("", "epsilon"), ("fit < 2", "1.5")])
+    >>> print(document.text())
     a model
              epsilon
     fit < 2      1.5
-    >>> found.html().count("fit &lt; 2")
+    >>> document.html().count("fit &lt; 2")
     1
     """
 
@@ -158,7 +158,7 @@ class Shown:
     """Show the `Document` of a result wherever it is printed."""
 
     def document(self) -> Document:
-        """Return what is shown."""
+        """Return the document."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

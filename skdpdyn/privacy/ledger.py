@@ -41,7 +41,7 @@ _PLANS: list[Callable[..., Guarantee]] = []
 
 
 def plans_pipelines(plan: Callable[..., Guarantee]) -> Callable[..., Guarantee]:
-    """Register what says, for an estimator, n_samples and n_features, what a fit costs."""
+    """Register the function that returns the cost of a fit, of estimator and shape."""
     _PLANS[:] = [plan]
     return plan
 
@@ -93,7 +93,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Rules:
-    """Say what a ledger's entries must keep together, fixed when its file is created.
+    """Limits that a ledger's entries keep together, fixed when its file is created.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class Rules:
     filter: Filter | None = None
 
     def total(self, entries: Iterable[Event]) -> Guarantee:
-        """Return what entries cost any one unit together, none of them chosen by outcomes."""
+        """Return the cost of entries to any one unit together, none of them chosen by outcomes."""
         nothing = GaussianDP(0.0, self.cap.adjacency, unit=self.unit)
 
         def one_by_one(costs: Iterable[Guarantee]) -> Guarantee:
@@ -119,7 +119,7 @@ class Rules:
         return _together(entries, lambda cost: cost, one_by_one, largest)
 
     def spent(self, entries: Iterable[Event]) -> Any:
-        """Return what entries take of ``limit``: an epsilon, or a share of the filter's."""
+        """Return the part of ``limit`` taken: an epsilon, or a share of the filter's."""
         if self.filter is None:
             return float(self.total(entries).epsilon(self.cap.delta))
         rule = self.filter
@@ -133,7 +133,7 @@ class Rules:
         return self.cap.epsilon if self.filter is None else 1.0
 
     def shown(self, spent: Any) -> str:
-        """Return what is spent in words."""
+        """Return an amount of ``spent`` in words."""
         if self.filter is None:
             return f"{spent:.6g}"
         return f"{100 * float(spent):.4g} % of {self.filter.kind}"
@@ -288,7 +288,7 @@ class Ledger(Shown):
 
     @property
     def entries(self) -> dict[str, Event]:
-        """The last line of each entry by its name: its state and what it is charged with."""
+        """Latest state and charge of each entry, by its name."""
         return _last(self.events)
 
     @property
@@ -466,7 +466,7 @@ class Ledger(Shown):
         return self.document().text()
 
     def document(self) -> Document:
-        """Return what is shown: all entries, and the total beside the cap.
+        """Return all entries, and the total beside the cap, for text and HTML.
 
         Returns
         -------
@@ -506,7 +506,7 @@ class Ledger(Shown):
     def _settle(
         self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]
     ) -> str:
-        """Charge an entry with its cost, and return what is wrong with it, if anything."""
+        """Charge an entry with its cost, and return an objection to it, or ""."""
         with self._locked():
             events = self.events
             entries = _last(events)
@@ -548,7 +548,7 @@ class Ledger(Shown):
         self._write([*events, now])
 
     def _planned(self, cost: Any, n_samples: int | None, n_features: int | None) -> Any:
-        """Return what a fit will cost one of the ledger's units, if its shape is given."""
+        """Return the cost of a fit to one of the ledger's units, if its shape is given."""
         if n_samples is None and n_features is None:
             return cost
         if hasattr(cost, "privacy_cost"):
@@ -790,7 +790,7 @@ class LedgerDisplay(Display):
 
 
 def _checked_cap(cap: Any, adjacency: str) -> Budget:
-    """Read a budget: a pair, or what has epsilon, delta and adjacency."""
+    """Read a budget: a pair, or an object with epsilon, delta and adjacency."""
     if isinstance(cap, (tuple, list)) and len(cap) == 2:
         return Budget(cap[0], cap[1], cast(Any, adjacency))
     if not all(hasattr(cap, name) for name in ("epsilon", "delta", "adjacency")) or isinstance(
@@ -894,7 +894,7 @@ def _now() -> str:
 
 
 def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
-    """Return the rules and the lines of a stored ledger; raise an error that says what is wrong."""
+    """Return the rules and the lines of a stored ledger; raise an error that names the fault."""
     content = _checked_content(text)
     cap = _checked_cap(
         (content["cap"]["epsilon"], content["cap"]["delta"]), content["cap"]["adjacency"]
@@ -927,7 +927,7 @@ def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
 
 
 def _checked_content(text: str) -> dict[str, Any]:
-    """Return what a ledger's file holds, of this version and with its own checksum."""
+    """Return the content of a ledger's file, of this version and with its own checksum."""
     content = load_json(text)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError("it is no ledger")

@@ -59,7 +59,7 @@ NOT_COVERED = (
 
 @dataclass(frozen=True)
 class Assumed:
-    """Say what a guarantee stands on, and where it does not hold.
+    """Assumptions of a guarantee, and exceptions to it.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ def _plain(value: Any) -> Any:
 
 
 def _contents(record: Any) -> dict[str, Any]:
-    """Return the fields of a record; of one whose parts have names, these with what each ran."""
+    """Return the fields of a record; of one whose parts have names, these with their records."""
     if getattr(record, "names", None) is not None:
         return {"parts": [f"{name}: {words}" for name, words in parts_of(record)]}
     return {

@@ -36,7 +36,7 @@ def shown(value: Any) -> str:
 
 
 def covering(guarantee: Guarantee) -> str:
-    """Say which mu covers a guarantee that has none, and what it loses; "" where there is none."""
+    """Return the mu that covers a guarantee without one, and its regret; "" where there is none."""
     if isinstance(guarantee, GaussianDP) and not guarantee.failure:
         return ""
     mu, regret = guarantee.mu_and_regret()

@@ -62,7 +62,7 @@ def step_constants(objective: Objective) -> StepConstants:
 
 
 class Solver(BaseEstimator, ABC):
-    """A learning algorithm: it says what it would release, and runs exactly that.
+    """A learning algorithm: it describes its release by a record, and runs exactly that.
 
     A solver is a scikit-learn object without fit, so that ``solver__step_size``, clone and repr
     work. It describes its release and never judges it: what a record costs is for the accountants
@@ -110,7 +110,7 @@ class Solver(BaseEstimator, ABC):
 
     @property
     def adapts(self) -> bool:
-        """Whether size and number of steps follow from what conditioning learns."""
+        """Whether size and number of steps follow from the learnt conditioning."""
         return False
 
     def in_order(self) -> Self:
@@ -162,7 +162,7 @@ class Solver(BaseEstimator, ABC):
 
     @abstractmethod
     def mechanism(self, objective: Objective, budget: Budget, bound: str) -> Callable[[float], Any]:
-        """Return the record of what would run, from public numbers alone.
+        """Return the record of a run before it, from public numbers alone.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Solver(BaseEstimator, ABC):
 
     @abstractmethod
     def fitted_attributes(self, mechanism: Any) -> dict[str, Any]:
-        """Return the fitted attributes that say what ran: noise, steps, step size."""
+        """Return the fitted attributes that describe the run: noise, steps, step size."""
 
 
 def check_stable(step_size: Any, objective: Objective) -> None:

@@ -75,7 +75,7 @@ class Run:
         }
 
     def rounding(self, objective, step_size, noise_std, largest_norm=public_radius):
-        """Return what the rounding of all steps costs."""
+        """Return the cost of the rounding of all steps."""
         smoothness = objective.curvature + objective.alpha
         return rounding_mu(
             objective,

@@ -223,7 +223,7 @@ class DPSGD(Solver):
 
 
 def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probability):
-    """Return what the rounding of all steps costs."""
+    """Return the cost of the rounding of all steps."""
     largest = largest_batch(objective.n_samples, sampling_probability, n_steps)
     repeats = largest / (sampling_probability * objective.n_samples)
     steepest = repeats * objective.curvature + objective.alpha

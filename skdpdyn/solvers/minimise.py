@@ -87,7 +87,7 @@ def minimise(objective, rows, *, tolerance, linear=None, verbose=0):
 
 
 def largest_rounding(objective, norm, row_map=None, slope=0.0):
-    """Bound what a certificate adds for rounding at any theta of this norm, by public numbers.
+    """Bound the rounding term of a certificate at any theta of this norm, by public numbers.
 
     ``slope``: the largest norm of a linear term.
     """

@@ -207,7 +207,7 @@ class NoisyGD(Solver):
         adjacency: Adjacency,
         learnt: Learnt,
     ) -> Callable[[float], NoisyGradientDescent]:
-        """Return what would run on conditioned rows: few long steps, paid for by composition.
+        """Return the run on conditioned rows: few long steps, paid for by composition.
 
         Parameters
         ----------
@@ -353,7 +353,7 @@ def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> 
 
 
 def _rounding(objective, n_steps, step_size, noise_std, radius):
-    """Return what the rounding of all steps costs; nothing if the noise of every step is exact."""
+    """Return the cost of the rounding of all steps; 0 if the noise of every step is exact."""
     if not objective.contracts:
         return 0.0
     return rounding_mu(

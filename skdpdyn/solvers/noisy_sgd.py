@@ -243,7 +243,7 @@ class NoisySGD(Solver):
         }[self._sampling(loss)]
 
     def _check(self, kind, objective):
-        """Refuse what is no parameter, or is not for this problem or these batches."""
+        """Refuse values that are no parameter, or not for this problem or these batches."""
         checked_choice(self.distribution, "distribution", ("gaussian", "laplace"))
         checked_choice(self.stopping, "stopping", ("last", "random"))
         checked_radius(self.radius)
@@ -268,7 +268,7 @@ class NoisySGD(Solver):
             self._check_pass(objective)
 
     def _check_pass(self, objective):
-        """Refuse what the bounds on one pass do not cover."""
+        """Refuse problems that the bounds on one pass do not cover."""
         if not objective.contracts:
             raise ValueError(
                 f"clip={objective.clip:.6g}: a clipped softmax is no contraction, which the "
@@ -322,19 +322,19 @@ class NoisySGD(Solver):
         """Return the public numbers of a run of several passes."""
         kind, constants = self._kind(objective.loss), step_constants(objective)
         time, falls = self._time(objective, budget, bound)
-        given = checked_step_size(self.step_size)
+        chosen = checked_step_size(self.step_size)
         n_steps, planned = curvature_aware_schedule(
             time,
             **constants,
             bound=bound,
-            step_size=given,
+            step_size=chosen,
             cooling=falls,
             max_steps=_MAX_STEPS if falls else MAX_STEPS,
         )
         batch_size, n_batches, n_epochs = self._batches(kind, objective.n_samples, n_steps, budget)
         n_run = n_epochs * n_batches
         largest = largest_step_size(**constants, bound=bound) * _STRICTLY
-        step_size = given or min(largest, n_steps * planned / n_run)
+        step_size = chosen or min(largest, n_steps * planned / n_run)
         check_stable(step_size, objective)
         slowdown: Any = 1.0
         if (

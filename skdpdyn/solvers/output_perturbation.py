@@ -242,7 +242,7 @@ class OutputPerturbation(Solver):
         return {"noise_multiplier_": mechanism.noise_multiplier}
 
     def _check(self, objective):
-        """Refuse what it cannot learn."""
+        """Refuse problems that it cannot learn."""
         checked_choice(self.method, "method", ("minimiser", "permutation_sgd", "gradient_descent"))
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         if not objective.contracts:
@@ -283,7 +283,7 @@ class OutputPerturbation(Solver):
 
 
 def statistic_of(objective: Objective, mechanism: Record) -> Minimiser | Descent:
-    """Return what is computed without noise, which knows how far one record moves it."""
+    """Return the statistic before noise, which knows how far one record moves it."""
     n_epochs, n_samples = mechanism.n_epochs, objective.n_samples
     smoothness = objective.curvature + objective.alpha
     if mechanism.statistic == "minimiser" and mechanism.tolerance is not None:

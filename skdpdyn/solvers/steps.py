@@ -82,7 +82,7 @@ def descend(
     start: np.ndarray | None = None,
     verbose: int = 0,
 ) -> np.ndarray:
-    """Run noisy gradient descent and return what it releases.
+    """Run noisy gradient descent and return its release.
 
     A step is theta <- Proj(theta - step_size (sum of gradients / divisor + alpha theta) + noise),
     with momentum from theta plus a part of the last move.
@@ -160,8 +160,8 @@ def descend(
             if steps.average is not None:
                 average += steps.average[k] * theta
             told(k + 1)
-    found = theta if steps.average is None else average
-    return found if start is None else start + found
+    released = theta if steps.average is None else average
+    return released if start is None else start + released
 
 
 def _noise(generator, noise_std, size, batches):
