@@ -348,7 +348,7 @@ def test_rare_outcomes_are_answered_and_covered():
         _, table = private_regression(model, rows, y, bounds=[(-3, 3), (0, 1)], **options)
         answered += table.answered.all()
         covered += np.count_nonzero(np.abs(table.params - beta) < 1.96 * table.bse)
-        assert np.nanmax(table.bse) < 0.25
+        assert np.nanmax(table.bse) < 0.4
     assert answered >= 18
     assert covered >= 43
 
