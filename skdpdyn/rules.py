@@ -23,6 +23,7 @@ NORM_SHARE = 0.1  # of a private scaler, where a mean is released too
 RANGE_SHARE = 0.3  # of a private scaler, for the ranges of all columns
 COORDINATES_SHARE = 0.15  # of a table, for coordinates in which rows are alike
 # Steps of a table. Early ones need to find the place only; the last ones measure
+CUT_SHARE = 0.003
 START_SHARE, LIMIT_SHARE, DISPERSION_SHARE, SCORES_SHARE = 0.01, 0.006, 0.03, 0.15
 GRADIENT_SHARES = (0.03, 0.045, 0.075, 0.15, 0.45)
 CURVATURE_SHARES = (0.025, 0.025, 0.025, 0.05, 0.125)
@@ -162,7 +163,7 @@ def kept_weight(strength: float, n_features: int) -> float:
 
     Of columns with a long tail, 0.9 has intervals 5 % narrower than 0.95 at a strength of 4,000.
     """
-    return 1 - min(max(100.0 * n_features / strength, 0.01), 0.1)
+    return 1 - min(max(100.0 * n_features / strength, 0.001), 0.1)
 
 
 def reach(strength: float, n_parameters: int) -> float:

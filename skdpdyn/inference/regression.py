@@ -172,8 +172,9 @@ PrivateRidge
     Notes
     -----
     Residuals of numbers and counts are cut off at twice their 95 % quantile, which is bought at
-    each step: at 3.9 standard deviations of normal errors. Errors with a long tail on one side move
-    the intercept by what is cut off.
+    each step: at 3.9 standard deviations of normal errors. Where more are beyond it than noise
+    could be, it grows with the number of records, so that what is cut vanishes; the table says how
+    much that was. Few records whose errors have a long tail on one side move the intercept.
 
     References
     ----------
@@ -214,13 +215,13 @@ PrivateRidge
         fitted = _Fit.of(model, reading, most_rows, units, unit, robust)
         if at_risk is not None:
             fitted.rows.weight = _weights_at_risk(at_risk, fitted.rows)
-        found = fitted.run()
+        found, cut = fitted.run()
     table = PrivateSummary.of(
         found,
         names=fitted.names,
         confidence=confidence,
         title=f"{TITLES[type(model)]}, {model.n_samples_} {unit}s{', robust' if robust else ''}",
-        estimand=fitted.estimand,
+        estimand=fitted.estimand(cut),
         n_samples=model.n_samples_,
         privacy_=model.privacy_,
         mechanism_=model.mechanism_,
@@ -326,8 +327,8 @@ class _Fit:
         known = model, rows, attributes, reading.target.leaks, link
         return cls(*known, units, unit, robust, reading.equal)
 
-    def run(self) -> Estimates:
-        """Buy and publish everything."""
+    def run(self) -> tuple[Estimates, float | None]:
+        """Buy and publish everything; return estimates and the part of residuals that is cut."""
         model, rows, intercept = self.model, self.rows, bool(self.model.fit_intercept)
         n_samples = rows.n_records
         budget = Budget.for_samples(
@@ -349,7 +350,7 @@ class _Fit:
             scored.theta, scored.covariance, scored.inverse, many, self.names, scored.scores
         )
         found.params[...] += np.tile(shift, self.link.n_outputs)
-        return found
+        return found, scored.cut
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -360,9 +361,8 @@ class _Fit:
         classes = self.attributes["classes_"][1:]
         return tuple(f"{label}: {name}" for label in classes for name in names)
 
-    @property
-    def estimand(self) -> str:
-        """Sentence that says what is estimated."""
+    def estimand(self, cut: float | None) -> str:
+        """Return sentences that say what is estimated."""
         known = self.attributes
         if isinstance(self.link, Classes):
             first, second, *others = known["classes_"]
@@ -375,8 +375,9 @@ class _Fit:
         by = "least squares" if isinstance(self.link, Numbers) else "maximum likelihood"
         return (
             f"Coefficients of the {of}, by {by} without penalty, in the population "
-            "that the records were drawn from; cells beyond their bounds count as these."
-        )
+            "that the records were drawn from; cells beyond their bounds count as these, and rows "
+            "far from others weigh less."
+        ) + ("" if cut is None else f" About {100 * cut:.2g} % of the residuals are cut off.")
 
     def _units(self, coordinates):
         """Return the matrix and the shift that make parameters for X of those of coordinates."""

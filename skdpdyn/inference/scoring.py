@@ -18,6 +18,7 @@ from skdpdyn.linear_model.counts import base_rate, shares_of_rate
 from skdpdyn.linear_model.parts import TARGET_SCALE
 from skdpdyn.rules import (
     CURVATURE_SHARES,
+    CUT_SHARE,
     DISPERSION_SHARE,
     GRADIENT_SHARES,
     LIMIT_SHARE,
@@ -30,10 +31,11 @@ from skdpdyn.rules import (
 from skdpdyn.spending import COUNTS, Share, Spending, scaled_to
 
 START, DISPERSION, SCORES = "class counts", "mean square", "scores"
-LIMIT, GRADIENT, CURVATURE = "residuals {}", "gradient {}", "curvature {}"
+LIMIT, CUT, GRADIENT, CURVATURE = "residuals {}", "cut {}", "gradient {}", "curvature {}"
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
 LIMIT_QUANTILE, BEYOND, LEAST_COUNT = 0.95, 2.0, 2.0
+LONG_TAIL = 4.0  # residuals beyond the limit, in deviations of their noise: it grows from here on
 # A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
 # variance over that of what it hides, since curvature no longer tells where noise is small
 RARE, MOST_NOISE = 5.0, 5.25
@@ -242,7 +244,8 @@ def shares_of_scoring(link: Link, left: float, intercept: bool, robust: bool) ->
     """Return what scoring buys of the part ``left`` of mu^2."""
     parts = dict(link.start_shares) if intercept else {}
     for k, gradient in enumerate(link.gradients):
-        parts |= {LIMIT.format(k): Share(LIMIT_SHARE, COUNTS)} if link.limits else {}
+        if link.limits:
+            parts |= {LIMIT.format(k): Share(LIMIT_SHARE, COUNTS), CUT.format(k): Share(CUT_SHARE)}
         parts |= {GRADIENT.format(k): Share(gradient)}
         parts |= {CURVATURE.format(k): Share(of) for of in link.curvatures[k : k + 1]}
     parts |= {DISPERSION: Share(DISPERSION_SHARE)} if link.measures else {}
@@ -258,13 +261,15 @@ def _times(kept, of_outputs, a, b):
 class Scored:
     """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
 
-    ``scores`` is the noisy covariance of scores, if it was bought.
+    ``scores`` is the noisy covariance of scores, if it was bought, and ``cut`` the noisy part of
+    the residuals that are cut off, where they are.
     """
 
     theta: np.ndarray
     covariance: np.ndarray
     inverse: Inverse
     scores: Moment | None
+    cut: float | None
 
 
 class Scoring:
@@ -306,7 +311,8 @@ class Scoring:
         self.n_coordinates = self.blocks[0][1].shape[1]
         # how far a record moves sums, in units of the longest full row, and the weight of its rows
         self.most_score, self.most_curvature, self.row_weight = 1.0, self.reach, 1
-        self.in_time, self.usual = in_time, math.inf
+        self.in_time, self.usual, self.cut = in_time, math.inf, None
+        self.has_long_tail = False
         if in_time:
             most = MOST_SCORE, most_curvature(self.n_coordinates)
             self.most_score, self.most_curvature = (self.growth * bound for bound in most)
@@ -316,7 +322,7 @@ class Scoring:
 
     def run(self) -> Scored:
         """Take all steps, and return the estimates."""
-        link, steps = self.link, []
+        link, steps, grown = self.link, [], False
         theta = np.zeros((link.n_outputs, self.n_coordinates))
         if self.constant:
             start, self.usual = link.start(self.rows, self.spending)
@@ -324,23 +330,27 @@ class Scoring:
         for k in range(len(link.gradients)):
             raw = self._products(theta)
             residuals = link.residuals(raw, self.rows)
-            limit = link.limit(
+            plain = limit = link.limit(
                 residuals, self.rows, partial(self.spending.quantile, LIMIT.format(k))
             )
+            if link.limits:
+                steps = steps if self.has_long_tail == grown else []  # of the same limit alone
+                grown = self.has_long_tail
+                limit = self._grown(CUT.format(k), np.abs(residuals[:, 0]), limit)
             terms, of_outputs = self._bounded(residuals, limit), link.curvature(raw, self.rows)
             if link.n_outputs == 1:
-                kept = self._kept(terms[:, 0], of_outputs(0, 0), limit)
+                kept = self._kept(terms[:, 0], of_outputs(0, 0), plain)
                 terms, of_outputs = terms * kept[:, None], partial(_times, kept, of_outputs)
             gradient, std = self._gradient(k, theta, terms, limit)
             if k < len(link.curvatures):
-                curvature = self._curvature(k, theta, of_outputs, limit)
+                curvature = self._curvature(k, theta, of_outputs, plain)
             steps.append((theta.ravel(), gradient, std))
             theta = theta - self._step(curvature, gradient).reshape(theta.shape)
-        return self._estimates(steps[-link.n_averaged :], curvature, terms, limit)
+        is_rare = self._largest(plain) < link.largest_curvature(plain)
+        return self._estimates(steps[-link.n_averaged :], curvature, terms, limit, is_rare)
 
-    def _estimates(self, steps, curvature, terms, limit):
+    def _estimates(self, steps, curvature, terms, limit, is_rare):
         """Return the mean of what the last steps say, with the covariance of its errors."""
-        is_rare = self._largest(limit) < self.link.largest_curvature(limit)
         noise = 1 / sum(std**-2 for _, _, std in steps)
         inverse = inverted(curvature, noise / MOST_NOISE if is_rare else 0.0)
         last, size = steps[-1][0], steps[-1][0].size
@@ -359,13 +369,26 @@ class Scoring:
         covariance = inverse.matrix @ variance @ inverse.matrix
         loose = noise / curvature.noise_norm**2 + (inverse.weak @ theta) ** 2
         covariance += inverse.weak.T @ (loose[:, None] * inverse.weak)
-        return Scored(theta, covariance, inverse, scores)
+        return Scored(theta, covariance, inverse, scores, self.cut)
 
     def _products(self, theta):
         raw = np.empty((self.rows.shape[0], len(theta)))
         for part, z, _ in self.blocks:
             raw[part] = np.einsum("ij,kj->ik", z, theta)
         return raw
+
+    def _grown(self, name, distances, limit):
+        """Return the limit, larger if more rows were beyond it than noise could be; buy the part.
+
+        It vanishes beside errors without a long tail, whose limit stays: noise grows with it.
+        """
+        limit = min(limit * self.growth, self.link.largest) if self.has_long_tail else limit
+        weight = self.rows.weight if self.rows.weight.size else 1.0
+        room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
+        beyond = float(self.spending.release(name, math.fsum(weight * (distances > limit)), room))
+        self.has_long_tail |= beyond > LONG_TAIL * self.spending.noise_multiplier(name)
+        self.cut = min(max(beyond / self.rows.n_records, 0.0), 1.0)
+        return limit
 
     def _bounded(self, residuals, limit):
         """Return residuals of norm at most ``limit``, after rounding too."""
