@@ -196,3 +196,57 @@ def sampled_epsilon(q, noise, n_steps, adjacency, delta, guess, fineness=1.0):
         )
         for one in directions
     )
+
+
+def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01):
+    """Return delta at ``epsilon`` of Poisson-sampled steps where one rare huge loss may decide.
+
+    It is near ``delta``. With m_s and m_r the small and the rare losses' parts of m, no step has a
+    rare loss, n log m_s, or some have: their integrands are m_s^n and m_s^n ((1 + m_r/m_s)^n - 1),
+    each on its own line, where less cancels than on one line for both. The answer does not depend
+    on where rare losses begin.
+    """
+    left_out = 1e-9 * delta / n_steps
+    end = 1 / noise - float(special.ndtri_exp(math.log(left_out)))
+    x = np.arange(-42.0, end + 5.0, step, dtype=np.longdouble)
+    log_p, loss = sampled_gaussian(q, noise, direction, left_out)(x)
+    weight = np.exp(log_p - x * x / 2) * step / np.sqrt(2 * np.longdouble(np.pi))
+    begin = x[np.flatnonzero(loss > epsilon / 3)[0]]
+    rare = special.ndtr((8 * (x - begin)).astype(float))
+
+    def logs(z):
+        """Return n log m_s, and n log(1 + m_r/m_s); complex log1p and expm1 lose small numbers."""
+        power = np.exp(np.multiply.outer(z, loss))
+        small = (power - 1) @ (weight * (1 - rare)) - weight @ rare
+        ratio = power @ (weight * rare) / (1 + small)
+        return [
+            n_steps * (np.log1p(2 * y.real + abs(y) ** 2) / 2 + 1j * np.arctan2(y.imag, 1 + y.real))
+            for y in (small, ratio)
+        ]
+
+    def height(log_t, some):
+        t = np.array([np.exp(np.longdouble(log_t))], dtype=np.clongdouble)
+        log_small, log_some = (log.real for log in logs(t))
+        log_some = log_some + np.log(-np.expm1(-log_some)) if some else 0.0
+        return float((log_small + log_some - t.real * epsilon)[0])
+
+    total = 0.0
+    for some in (False, True):
+        log_t = optimize.minimize_scalar(height, bounds=(1, 7), args=(some,), method="bounded").x
+        t, top, s0, found = math.exp(log_t), height(log_t, some), 0.0, 0.0
+        ds = 2 * math.pi / (4 * float(loss.max()))
+        while True:
+            z = t + 1j * (s0 + ds * np.arange(128, dtype=np.longdouble))
+            log_small, log_some = logs(z)
+            values = np.exp(log_small - z * epsilon - top) / (z * (z + 1))
+            if some:
+                a, b = log_some.real, log_some.imag
+                values *= (
+                    np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2 + 1j * np.exp(a) * np.sin(b)
+                )
+            found += values.real.sum() - (values[0].real / 2 if s0 == 0 else 0.0)
+            s0 += 128 * ds
+            if np.abs(values[-16:]).max() * s0 / ds < 1e-9 * abs(found):
+                break
+        total += float(found) * ds / math.pi * math.exp(top)
+    return total

@@ -5,7 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from accounting_oracle import NotConverged, sampled_epsilon
+from accounting_oracle import NotConverged, sampled_epsilon, two_events
 
 from skdpdyn.privacy import (
     ApproximateDP,
@@ -99,10 +99,18 @@ def test_small_delta_on_rare_batches_is_calibrated():
 def test_a_smaller_delta_never_costs_less():
     """Before, 1.207 at 1e-20: two grids agreed on a usual loss that neither saw."""
     guarantee = subsampling(steps(5.786423637182285e-05, 1.1373526644625833, 270845, "add_remove"))
-    exact = np.array([0.27737718986, 0.29356464783, 0.34009487910])  # the oracle's
-    epsilons = guarantee.epsilon(np.array([1e-19, 1e-20, 1e-21]))
-    assert np.all((exact <= epsilons) & (epsilons <= exact * 1.03))
-    assert guarantee.error(1e-19) < 1e-3 < guarantee.error(1e-21)
+    deltas = np.array([1.0018051e-20, 1.0049121e-21, 9.9953065e-23])  # `two_events`
+    exact = np.array([0.2935646, 0.34009487910, 0.3971930774])
+    epsilons = guarantee.epsilon(deltas)
+    assert np.all((exact <= epsilons) & (epsilons <= exact * (1 + 5e-4)))
+    assert np.all(np.diff(guarantee.epsilon(np.geomspace(1e-19, 1e-23, 9))) > 0)
+    assert max(guarantee.error(delta) for delta in deltas) < 1e-3
+
+
+@pytest.mark.system
+def test_two_events_give_what_is_stored():
+    setting = (5.786423637182285e-05, 1.1373526644625833, 270845, "remove")
+    assert two_events(*setting, 0.2935646, 1e-20) == pytest.approx(1.0018051e-20, rel=1e-6)
 
 
 @pytest.mark.slow

@@ -53,16 +53,24 @@ small delta is. One grid, one cut, one tilt and one FFT serve deltas near one an
    probability a and else a rare loss. The s of n releases cancel: n times A on a fine grid, the
    total of which moves to the coarse one by (a), and n times 0 with probability a, else a rare
    loss less s, on the coarse grid. Only as many A as there are rare losses were added.
+7. *Rare losses so large* that a single one decides delta have a density that falls more slowly
+   than any exponential: under no tilt are losses near epsilon the likely ones, but either the
+   small ones or the largest. So delta is a sum over two events, each under a tilt of its own: no
+   release has a rare loss, or some have. With r_i the transform of the rare losses of a release
+   over the probability of none, p_i, the spectrum of both is prod p_i^n_i exp(A), A = sum_i n_i
+   log(1 + r_i), and that of the second prod p_i^n_i (exp(A) - 1), in which nothing cancels. Where
+   all |r_i| <= rho_i < 1/2, A is off by at most 2 sum_i n_i rho_i (kappa + 32 u).
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import fft
+from scipy import fft, special
 
 from skdpdyn.privacy._numerics import crossing, smallest_safe
 from skdpdyn.privacy._types import Array
@@ -75,10 +83,29 @@ _UNIT = 2.0**-53
 _PER_HALVING = 16  # roundings of an FFT for each factor of 2 of its size
 _OUTSIDE = 1e-18  # of the tilted total on each side of its window
 _RARE = 0.1  # of the mass at a loss of 0: where others have less, a power of them is precise
+_LEAST = 1e-300  # probability that a smaller one is rounded up to
+_MANY_RARE = 30.0  # rare losses that are expected: none is then less likely than a rounding
+_SEEN = 20.0  # logarithm of Chernoff's bound over delta, up to which roundings are small
 _BLOCK = 4096  # losses that are summed at once
 _MOST_MOMENT = 600.0  # K of a tilt for deltas near 1
 _POOLED = 4096  # points of a part that are enough to choose a tilt
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
+
+
+class Event(StrEnum):
+    """Which rare losses the releases have: any, none, or some."""
+
+    ANY = "any"
+    NONE = "none"
+    SOME = "some"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Logarithm of the delta that grids are for, and what is nearly epsilon there, or infinity."""
+
+    log_delta: float
+    epsilon: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,8 +227,10 @@ class Split:
     ----------
     small : Masses
         Small losses, conditional on being small, by multiples of the fine interval.
+    log_stay : float
+        Logarithm of the probability that the loss is small, or is 0 on the coarse grid.
     rare : Masses
-        0 where the loss is small, else the loss, by multiples of the coarse interval.
+        All others by multiples of the coarse interval, over that probability.
     ratio : int
         Coarse interval over the fine one.
     steps : tuple of float
@@ -211,6 +240,7 @@ class Split:
     """
 
     small: Masses
+    log_stay: float
     rare: Masses
     ratio: int
     steps: tuple[float, ...]
@@ -263,10 +293,11 @@ def split(
     moved = np.zeros(size)
     moved[cells + whole - low] += rare * (1 - above)
     moved[cells + whole + 1 - low] += rare * above
-    moved[-low] += total
-    step = best_tilt([(small, n)], 1.0, log_delta)
-    rare_masses = Masses(low, moved * (1 + 4 * _UNIT), masses.infinity)
-    return Split(small, rare_masses, ratio, (step / 2, step))
+    stay, moved[-low] = total + float(moved[-low]), 0.0
+    step = best_tilt([(small, n)], 1.0, Goal(log_delta))
+    rare_masses = Masses(low, moved / stay * (1 + 8 * _UNIT), masses.infinity)
+    log_stay = math.log(stay) + 4 * _UNIT
+    return Split(small, log_stay, rare_masses, ratio, (step / 2, step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,11 +375,27 @@ class Tilted:
             raise FloatingPointError("the privacy losses could not be composed")
         return min(1.0, total + self.infinity)
 
+
+@dataclass(frozen=True)
+class Direction:
+    """The total in one direction: a sum over events that exclude each other."""
+
+    events: tuple[Tilted, ...]
+
+    @property
+    def interval(self) -> float:
+        """Step of the grid."""
+        return self.events[0].interval
+
+    def delta(self, epsilon: float) -> float:
+        """Return delta at ``epsilon``."""
+        return min(1.0, sum(one.delta(epsilon) for one in self.events))
+
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon at which delta is at most ``delta``, rounded up."""
         if delta >= self.delta(0.0):
             return 0.0
-        if delta <= self.infinity:
+        if delta <= sum(one.infinity for one in self.events):
             return math.inf
         target = math.log(delta)
 
@@ -356,9 +403,8 @@ class Tilted:
         def missed(epsilon: float) -> float:
             return target - math.log(max(self.delta(epsilon), 1e-300))
 
-        start = self.interval
-        if self.tilt:
-            start = max((self.log_moment - target) / self.tilt, start)
+        chernoff = ((one.log_moment - target) / one.tilt for one in self.events if one.tilt)
+        start = max(self.interval, *chernoff)
         epsilon = crossing(missed, start, start / 10, least=0.0, xtol=1e-14, rtol=1e-14)
         if math.isinf(epsilon):  # `outside` is more than delta
             return math.inf
@@ -370,7 +416,7 @@ class Tilted:
 class Losses:
     """Composed losses in both directions, one where they are alike; relative error of epsilon."""
 
-    directions: tuple[Tilted, ...]
+    directions: tuple[Direction, ...]
     error: float = math.inf
 
     def delta(self, epsilon: float) -> float:
@@ -386,7 +432,13 @@ Repeated = Sequence[tuple[Masses, int]]
 Parts = Sequence[tuple[Masses | Split, int]]
 
 
-def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | None = None) -> float:
+def events(parts: Parts) -> tuple[Event, ...]:
+    """Return the events that delta is summed over: one where rare losses are none, or many."""
+    rate = sum(n * float(np.sum(one.probs)) for one, n in _rare(parts, Event.SOME))
+    return (Event.NONE, Event.SOME) if 0 < rate < _MANY_RARE else (Event.ANY,)
+
+
+def best_tilt(parts: Parts, interval: float, goal: Goal, event: Event = Event.ANY) -> float:
     """Return nearly the tilt that leaves the most to see at a delta.
 
     Parameters
@@ -395,33 +447,71 @@ def best_tilt(parts: Parts, interval: float, log_delta: float, mean: float | Non
         The parts in one direction, each with its number of repetitions.
     interval : float
         Step of the grid.
-    log_delta : float
-        Logarithm of the delta, below 0.
-    mean : float or None, default=None
-        What is nearly epsilon, if it is known: the tilted mean. None: that at which Chernoff's
-        bound is delta.
+    goal : Goal
+        Where epsilon is nearly known, it is to be the tilted mean; else Chernoff's bound is to be
+        delta there.
+    event : Event, default=Event.ANY
+        What is summed up.
     """
-    pooled = [*_pooled(parts, interval)]
-    goal, largest = (-log_delta, math.inf) if mean is None else (mean, mean)
-    start = [(n * unit, unit, *one.moments(0.0)[1:]) for one, n, unit in pooled]
-    variance = sum(size * unit * one for size, unit, _, one in start)
-    if not variance > 0 or sum(size * one for size, _, one, _ in start) >= largest:
+    pooled = _pooled(parts, interval, event)
+    known = goal.epsilon < math.inf
+    wanted = goal.epsilon if known else -goal.log_delta
+    _, start, variance = pooled.moments(0.0)
+    if not variance > 0 or start >= goal.epsilon:
         return 0.0
 
     def excess(log_tilt: float) -> float:
-        tilt, total = math.exp(log_tilt), 0.0
-        for masses, n, unit in pooled:
-            log_moment, index, _ = masses.moments(tilt * unit)
-            total += n * (tilt * unit * index - log_moment if mean is None else unit * index)
-        return math.log(max(total, 1e-300) / goal)
+        tilt = math.exp(log_tilt)
+        log_moment, total, _ = pooled.moments(tilt)
+        total = total if known else tilt * total - log_moment
+        return math.log(max(total, 1e-300) / wanted)
 
     most = -math.log(interval)  # beyond a tilt of 1 for each index, the largest loss is left
-    tilt, beyond = _root_tilt(excess, math.log(-2 * log_delta / variance) / 2, most)
-    if not beyond and log_delta < -1:
+    tilt, beyond = _root_tilt(excess, math.log(-2 * goal.log_delta / variance) / 2, most)
+    if not beyond and goal.log_delta < -1:
         return tilt
     # Down to an epsilon of 0 exp(K - tilt epsilon) has to be a double. K is convex, and 0 at 0
-    log_moment = sum(n * masses.moments(tilt * unit)[0] for masses, n, unit in pooled)
+    log_moment = pooled.moments(tilt)[0]
     return tilt * min(1.0, _MOST_MOMENT / max(log_moment, _MOST_MOMENT))
+
+
+def best_seen(
+    directions: Sequence[Repeated], k: int, first: int, interval: float, goal: Goal
+) -> int:
+    """Return the index from which on losses of part k are rare, so that all events are best seen.
+
+    It is one of a few from ``first`` on: the first at which no event hides delta.
+    """
+    least, best, most = math.inf, first, max(one[k][0].probs.size for one in directions)
+    for index in np.unique(np.geomspace(first, most, 12).astype(int)).tolist():
+        hidden = -math.inf
+        for parts in directions:
+            each: Any = [*parts[:k], (_halves(parts[k][0], index), parts[k][1]), *parts[k + 1 :]]
+            for event in (Event.NONE, Event.SOME):
+                hidden = max(hidden, _hidden(each, interval, goal, event))
+        if hidden < least:
+            least, best = hidden, index
+        if least < _SEEN:
+            break
+    return best
+
+
+def _halves(masses: Masses, index: int) -> Split:
+    """Return losses on one grid, of which those from an index on, in size, are rare."""
+    small = np.abs(masses.indices) < index
+    stay = float(np.sum(masses.probs[small]))
+    near, far = (
+        Masses(masses.low, np.where(some, masses.probs / stay, 0.0), 0.0)
+        for some in (small, ~small)
+    )
+    return Split(near, math.log(stay), far, 1, ())
+
+
+def _hidden(parts: Parts, interval: float, goal: Goal, event: Event) -> float:
+    """Return the logarithm of Chernoff's bound on an event's part of delta, over delta."""
+    tilt = best_tilt(parts, interval, goal, event)
+    log_moment = _pooled(parts, interval, event).moments(tilt)[0]
+    return log_moment - tilt * goal.epsilon - goal.log_delta
 
 
 def _root_tilt(excess: Callable[[float], float], start: float, most: float) -> tuple[float, bool]:
@@ -430,12 +520,64 @@ def _root_tilt(excess: Callable[[float], float], start: float, most: float) -> t
     return math.exp(log_tilt), log_tilt >= most
 
 
-def _pooled(parts: Parts, interval: float) -> Iterator[tuple[Any, int, float]]:
-    """Yield pooled masses, how often they come, and the step of their grid."""
-    for part, n in parts:
-        if isinstance(part, Split):
-            yield part.small.pooled(), n, interval / part.ratio
-        yield (part.rare if isinstance(part, Split) else part).pooled(), n, interval
+def _pooled(parts: Parts, interval: float, event: Event) -> "_Sum":
+    """Return the total with pooled masses."""
+    each = [
+        (part.small.pooled(), n, interval / part.ratio)
+        if isinstance(part, Split)
+        else (part.pooled(), n, interval)
+        for part, n in parts
+    ]
+    return _Sum(each, [(one.pooled(), n, interval) for one, n in _rare(parts, event)], event)
+
+
+def _rare(parts: Parts, event: Event) -> list[tuple[Masses, int]]:
+    """Return the rare losses of an event, over the probability of none."""
+    rare = [(part.rare, n) for part, n in parts if isinstance(part, Split)]
+    return [(one, n) for one, n in rare if event is not Event.NONE and np.any(one.probs)]
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """A total of masses, each with its repetitions and the step of its grid, and of rare losses."""
+
+    each: Sequence[tuple[Masses, int, float]]
+    rare: Sequence[tuple[Masses, int, float]] = ()
+    event: Event = Event.ANY
+
+    def moments(self, tilt: float) -> tuple[float, float, float]:
+        """Return log E exp(tilt L) on the event, and about mean and variance under the tilt."""
+        total, rate, jumps = np.zeros(3), 0.0, np.zeros(3)
+        for masses, n, unit in self.each:
+            log_moment, index, spread = masses.moments(tilt * unit)
+            total += n * np.array([log_moment, unit * index, unit * unit * spread])
+        for masses, n, unit in self.rare:
+            log_moment, index, spread = masses.moments(tilt * unit)
+            rate += n * float(np.logaddexp(0.0, log_moment))
+            often = n * float(special.expit(log_moment))
+            jumps += often * np.array([0.0, unit * index, unit * unit * (spread + index * index)])
+        if self.event is Event.SOME:
+            jumps /= -math.expm1(-max(rate, _LEAST))
+            rate = _log_expm1(rate)
+        log_moment, mean, variance = (total + jumps).tolist()
+        return log_moment + rate, mean, variance
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Least and largest index of the total."""
+        ends = [
+            (
+                n * min(one.low, 0 if is_rare else one.low),
+                n * max(one.low + one.probs.size - 1, 0 if is_rare else one.low),
+            )
+            for is_rare, some in enumerate((self.each, self.rare))
+            for one, n, _ in some
+        ]
+        return sum(low for low, _ in ends), sum(high for _, high in ends)
+
+
+def _log_expm1(x: float) -> float:
+    return x + math.log(-math.expm1(-max(x, _LEAST)))
 
 
 def _infinity(parts: Parts) -> float:
@@ -447,7 +589,7 @@ def _infinity(parts: Parts) -> float:
     return abs(math.expm1(kept)) * (1 + 1e-14)
 
 
-def tilted(parts: Parts, interval: float, tilt: float) -> Tilted:
+def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY) -> Tilted:
     """Return the total under ``tilt``; OverflowError where it has too many points."""
     log_moment, outside = 0.0, 0.0
     each: list[tuple[Masses, int]] = []
@@ -460,21 +602,30 @@ def tilted(parts: Parts, interval: float, tilt: float) -> Tilted:
             each += folded.parts
             outside += folded.outside
             log_moment += n * log_small + folded.log_total + 4 * _UNIT * abs(n * log_small)
-        masses, log_masses = _under(part.rare if isinstance(part, Split) else part, tilt * interval)
+            log_moment += n * (part.log_stay + 4 * _UNIT * abs(part.log_stay))
+            continue
+        masses, log_masses = _under(part, tilt * interval)
         each.append((masses, n))
         log_moment += n * log_masses + 4 * _UNIT * abs(n * log_masses)
-    low, high = _window(each)
-    if high - low >= MOST_COMPOSED:
+    rare = [(_under(one, tilt * interval, 0.0)[0], n) for one, n in _rare(parts, event)]
+    rare = [(one, n) for one, n in rare if np.any(one.probs)]  # below doubles: see `_LEAST`
+    rate = sum(n * math.log1p(min(float(np.sum(one.probs)), 1.0)) for one, n in rare)
+    log_rate = _log_expm1(rate) if event is Event.SOME else rate
+    log_moment += log_rate + 8 * _UNIT * (abs(log_rate) + len(rare))
+    total = _Sum([(*one, 1) for one in each], [(*one, 1) for one in rare], event)
+    low, high = _window(total)
+    if high - low >= MOST_COMPOSED or any(np.sum(one.probs) > 0.5 for one, _ in rare):
         raise OverflowError("the privacy losses are too many for their grid")
     probs = each[0][0].probs
-    if sum(n for _, n in each) > 1:
-        probs, outside = _convolved(each, low, high), outside + _OUTSIDE
-    return Tilted(interval, tilt, log_moment, low, probs, outside, _infinity(parts))
+    if rare or sum(n for _, n in each) > 1:
+        probs, outside = _convolved(each, low, high, rare, event), outside + _OUTSIDE
+    infinity = _infinity(parts) if event is not Event.SOME else 0.0
+    return Tilted(interval, tilt, log_moment, low, probs, outside, infinity)
 
 
-def _under(masses: Masses, step: float) -> tuple[Masses, float]:
-    """Return masses times exp(step i), rounded up and divided by their sum, and its logarithm."""
-    constant = masses.log_moment(step)
+def _under(masses: Masses, step: float, constant: float | None = None) -> tuple[Masses, float]:
+    """Return masses times exp(step i - constant), rounded up; None: what makes their sum 1."""
+    constant = masses.log_moment(step) if constant is None else constant
     with np.errstate(invalid="ignore"):
         terms = np.abs(masses.log_probs) + np.abs(step * masses.indices) + abs(constant) + 1
         probs = np.exp(masses.log_probs + step * masses.indices - constant)
@@ -512,7 +663,9 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
     groups, windows = 1, []
     tilts = [_under(masses, step) for step in steps[1:]]
     while True:
-        windows = [_window([(one, n // groups)]) for one in (masses, *(one for one, _ in tilts))]
+        windows = [
+            _window(_Sum([(one, n // groups, 1)])) for one in (masses, *(one for one, _ in tilts))
+        ]
         low, high = min(one[0] for one in windows), max(one[1] for one in windows)
         if high - low < _MOST_FOLDED or groups == n:
             break
@@ -555,9 +708,11 @@ def _moved(masses: Masses, by: int, step: float, interval: float) -> Masses:
     return Masses(low, np.append(below, 0.0) + np.append(0.0, beyond), 0.0)
 
 
-def _convolved(parts: Repeated, low: int, high: int) -> Array:
+def _convolved(
+    parts: Repeated, low: int, high: int, rare: Repeated = (), event: Event = Event.ANY
+) -> Array:
     """Return the masses of the total from index low to high, rounded up."""
-    most = max(high - low + 1, *(one.probs.size for one, _ in parts))
+    most = max(high - low + 1, *(one.probs.size for one, _ in (*parts, *rare)))
     size = fft.next_fast_len(most, real=True)
     kappa = _PER_HALVING * _UNIT * max(1.0, math.log2(size))
     spectrum: Any = 1.0
@@ -565,8 +720,7 @@ def _convolved(parts: Repeated, low: int, high: int) -> Array:
     relative: Any = kappa
     for masses, n in parts:
         # a loss of 0 at index 0, so that phases are small
-        placed = np.zeros(size)
-        placed[np.arange(masses.low, masses.low + masses.probs.size) % size] = masses.probs
+        placed = _placed(masses, size)
         atom, placed[0] = placed[0], 0.0
         rest = float(np.sum(placed))
         one = fft.rfft(placed)
@@ -580,10 +734,38 @@ def _convolved(parts: Repeated, low: int, high: int) -> Array:
         bound = np.abs(one) + kappa
         spectrum, largest = spectrum * _power(one, n), largest * bound**n
         relative = relative + n * (kappa / bound + 3 * _UNIT)
+    if rare:
+        factor, error = _of_rare([(_placed(one, size), n) for one, n in rare], event, kappa)
+        bound = np.abs(factor) + error
+        spectrum, largest, relative = spectrum * factor, largest * bound, relative + error / bound
     # all frequencies but the first and the last stand for two
     error = 2 * float(np.sum(largest * relative)) / size * (1 + 1e-3)
     sums = fft.irfft(spectrum, size)
     return np.maximum(sums[np.arange(low, high + 1) % size], 0.0) + error
+
+
+def _placed(masses: Masses, size: int) -> Array:
+    """Return masses at their indices, modulo a size."""
+    placed = np.zeros(size)
+    placed[np.arange(masses.low, masses.low + masses.probs.size) % size] = masses.probs
+    return placed
+
+
+def _of_rare(rare: Sequence[tuple[Array, int]], event: Event, kappa: float) -> tuple[Any, float]:
+    """Return prod (1 + r_i)^n_i, less 1 if some are rare, over its value at 0, and its error."""
+    exponent, rate, often = 0.0, 0.0, 0.0
+    for placed, n in rare:
+        transform, share = fft.rfft(placed), float(np.sum(placed))
+        size = np.log1p(2 * transform.real + (transform * transform.conj()).real) / 2
+        exponent = exponent + n * (size + 1j * np.arctan2(transform.imag, 1 + transform.real))
+        rate, often = rate + n * math.log1p(share), often + n * share
+    rate, error = max(rate, _LEAST), 2 * often * (kappa + 32 * _UNIT)
+    if event is Event.ANY:
+        return np.exp(exponent - rate), error + 8 * _UNIT
+    # an error of A moves exp(A) - 1 by e^rate times it at most: (rate + 1) / rate of its largest
+    share = -math.expm1(-rate)
+    factor = np.expm1(exponent) * (math.exp(-rate) / share)
+    return factor, error / share * (1 + 1e-6) + 32 * _UNIT
 
 
 def _power_of_rare(atom: float, rest: float, others: Array, n: int) -> Array:
@@ -608,21 +790,18 @@ def _power(base: Array, exponent: int) -> Any:
     return result
 
 
-def _window(parts: Repeated) -> tuple[int, int]:
+def _window(total: _Sum) -> tuple[int, int]:
     """Return bounds on the total index with at most ``_OUTSIDE`` of the masses on each side."""
-    low = sum(n * masses.low for masses, n in parts)
-    high = sum(n * (masses.low + masses.probs.size - 1) for masses, n in parts)
-    if sum(n for _, n in parts) == 1:
+    low, high = total.span
+    if sum(n for _, n, _ in (*total.each, *total.rare)) == 1:
         return low, high
-    moments = [(masses, n, *masses.moments(0.0)) for masses, n in parts]
-    centre = sum(n * mean for _, n, _, mean, _ in moments)
-    variance = sum(n * one for _, n, _, _, one in moments)
+    whole, centre, variance = total.moments(0.0)
 
     def deviation(sign: int) -> float:
         """Return what the total exceeds its mean by with a probability of at most that."""
         least = math.inf
         for reach in sign * _REACHES / math.sqrt(max(variance, 1e-300)):
-            moment = sum(n * (m.log_moment(reach) - reach * mean) for m, n, _, mean, _ in moments)
+            moment = total.moments(float(reach))[0] - whole - reach * centre
             bound = (moment - math.log(_OUTSIDE)) / abs(reach)
             if not bound < least:
                 break

@@ -30,11 +30,15 @@ from skdpdyn.privacy.guarantees import (
 )
 from skdpdyn.privacy.loss_grids import (
     MOST_COMPOSED,
+    Direction,
+    Goal,
     Losses,
     Masses,
+    best_seen,
     best_tilt,
     connect_dots,
     convex,
+    events,
     rare_from,
     split,
     tilted,
@@ -632,11 +636,12 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         if not after < before:  # rounding has taken over
             break
         best = losses
-        longest = max(side.probs.size for side in losses.directions)
+        longest = max(one.probs.size for side in losses.directions for one in side.events)
         limit = min(limit, int(0.8 * points * MOST_COMPOSED / longest))
         # The error falls with the square of the interval, so that two grids tell how fine the next
         # must be
-        error = (before - after) / (factor**2 - 1) / after
+        gained = min(factor**2 - 1, 63) if grid.rare else factor**2 - 1
+        error = (before - after) / gained / after
         before = after
         if error <= accuracy:
             break
@@ -708,8 +713,9 @@ class _Grid:
             [(both[i % len(both)], count) for both, count in zip(masses, counts, strict=True)]
             for i in directions
         ]
+        goal = Goal(self.log_delta, epsilon)
         if self.rare:
-            tilts = [best_tilt(one, interval, self.log_delta) for one in each]
+            tilts = [best_tilt(one, interval, Goal(self.log_delta)) for one in each]
             for k, (part, count) in enumerate(self.parts):
                 rare = max(self.rare, min(8 / count, 0.02))
                 first = max(
@@ -717,6 +723,8 @@ class _Grid:
                     for one, tilt in zip(each, tilts, strict=True)
                 )
                 first = min(first, cells[k])
+                if epsilon < math.inf:
+                    first = best_seen(each, k, first, interval, goal)
                 ratio = 2 ** min(round(math.log2(count) / 2), int(math.log2(FINEST / first)))
                 if ratio < 2:
                     continue
@@ -728,10 +736,14 @@ class _Grid:
                         split(one, first * ratio, ratio, interval, self.log_delta),
                         count,
                     )
-        near = epsilon if epsilon < math.inf else None
         return Losses(
             tuple(
-                tilted(one, interval, best_tilt(one, interval, self.log_delta, near))
+                Direction(
+                    tuple(
+                        tilted(one, interval, best_tilt(one, interval, goal, event), event)
+                        for event in events(one)
+                    )
+                )
                 for one in each
             )
         )
