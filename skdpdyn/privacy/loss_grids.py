@@ -450,7 +450,7 @@ def best_tilt(parts: Parts, interval: float, goal: Goal, event: Event = Event.AN
     goal : Goal
         Where epsilon is nearly known, it is to be the tilted mean; else Chernoff's bound is to be
         delta there.
-    event : Event, default=Event.ANY
+    event : {"any", "none", "some"}, default="any"
         What is summed up.
     """
     pooled = _pooled(parts, interval, event)
