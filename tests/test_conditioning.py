@@ -306,7 +306,7 @@ def test_a_slope_is_the_posterior_mean_of_one_step():
     raw, base = rng.normal(-1, 2.5, 400), -1.0
     y, out = (rng.random(400) < expit(raw / 2 - 0.5)).astype(float), np.empty((5, 400))
     given = np.zeros((5, 400))
-    given[:2] = raw, base
+    given[0], given[1] = raw, base
     SUMS.residual(given, y, out)
     p, u = expit(raw), np.clip(raw - base, -3, 3)
     w = p * (1 - p)
