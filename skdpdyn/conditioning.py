@@ -269,8 +269,6 @@ class Conditioner:
         Moments, or a map, that are public already.
     softness : float or None, default=None
         What is added to the second moment of each direction, in place of a threshold.
-    trains : bool, default=True
-        Whether steps follow, which need what is known of each row under the last map.
     """
 
     n_samples: int
@@ -280,7 +278,6 @@ class Conditioner:
     threshold: float = 1.0
     given: Conditioning | FittedConditioning | None = None
     softness: float | None = None
-    trains: bool = True
 
     def learn(self, rows: Rows, spending: Spending) -> Rows:
         """Learn the map of the rows and return them under it; ``spending`` records the cost.
@@ -345,7 +342,7 @@ class Conditioner:
         record moves a count of public places by 1, as it does one of all rows.
         """
         order = MATRIX_NORM, NORM, SPREAD, RADIUS
-        last = next(one for one in order if one in self.shares) if self.trains else None
+        last = next(one for one in order if one in self.shares)
         part, n_rows = math.inf, self.n_samples
         if name != last:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)

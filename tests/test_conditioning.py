@@ -60,12 +60,15 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
     spent = composition(fitted.mechanism_).mu
     assert fitted.privacy_.mu * (1 - 1e-8) < spent <= fitted.privacy_.mu
     assert 1 - 1e-6 < fitted.epsilon_ <= 1
+    assert fitted.privacy_report().as_dict()
+    if index == 2 and container is np.asarray:
+        assert fitted.solver_ == "sufficient_statistics"
+        return
     last = fitted.mechanism_["training"]
     assert type(last) is NoisyGradientDescent
     assert last.smoothness is None  # so that no accountant takes a learnt curvature for a fact
     assert 16 <= fitted.n_iter_ <= 100
     assert fitted.solver_ == "noisy_gd"
-    assert fitted.privacy_report().as_dict()
 
 
 @pytest.mark.slow

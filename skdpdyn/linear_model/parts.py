@@ -42,14 +42,7 @@ class Diagnostics(Part):
 
 
 class RowsMap(Part):
-    """The map of rows that steps train on."""
-
-    trains = True  # whether steps follow
-
-    def kept_length(self, request: Request) -> float:
-        """Return the part of mapped rows that keep their length."""
-        rule = request.family.kept_length or partial(rules.kept_length, is_bounded=request.bounded)
-        return rule(request.strength, request.n_features)
+    """The map of rows."""
 
     def share(self, request):
         """See `Part.share`."""
@@ -62,14 +55,15 @@ class RowsMap(Part):
             request.budget.adjacency,
             is_sparse=request.is_sparse,
             centred=request.fit_intercept,
-            matrix=request.may_have_matrix and self.trains,
+            matrix=request.may_have_matrix,
             smooth=request.expansion is not None,
         )
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
         plan, request = learning.plan, learning.plan.request
-        kept = self.kept_length(request)
+        rule = request.family.kept_length or partial(rules.kept_length, is_bounded=request.bounded)
+        kept = rule(request.strength, request.n_features)
         if request.given is None and not request.is_sparse:
             learning.shortened = 1 - kept
         conditioner = Conditioner(
@@ -80,7 +74,6 @@ class RowsMap(Part):
             threshold=1.0 if request.bounded else 0.5,
             given=request.given,
             softness=rules.softness(request.strength) if request.expansion else None,
-            trains=self.trains,
         )
         learning.rows = conditioner.learn(learning.rows, spending)
         if not learning.rows.map.spread <= plan.objective.spread:
@@ -88,16 +81,6 @@ class RowsMap(Part):
                 "the map of rows rounds more than the plan allows: give another Conditioning, "
                 "or fit an intercept"
             )
-
-
-class MapOfProducts(RowsMap):
-    """The map of rows whose products are summed: no direction of it stands out for steps."""
-
-    trains = False
-
-    def kept_length(self, request):
-        """See `RowsMap.kept_length`."""
-        return rules.kept_length_of_products(request.strength, request.n_features)
 
 
 class Distributions(Part):
@@ -223,12 +206,12 @@ class ClassShares(TargetUnits):
                 unweighted = 4 * float(class_shares(learning, spending).prod())
                 strength = learning.plan.request.strength
                 time = rules.time_of_rare(strength, unweighted, objective.n_parameters)
+                time = max(time, rules.LEAST_TIME_OF_RARE)
             learning.facts = replace(learning.facts, flatness=flatness, time=time)
 
     def weighted(self, learning: Learning, spending: Spending) -> np.ndarray:
         """Return the noisy shares of the classes, times their weights."""
-        settles = self.has_probabilities and learning.plan.objective.n_outputs == 1
-        shares = class_shares(learning, spending, settles)
+        shares = class_shares(learning, spending)
         if learning.plan.request.buys_weights:
             return np.full(shares.size, shares.min())
         weights = learning.class_weights
@@ -311,17 +294,10 @@ class ClassWeights(Part):
         learning.class_weights = shares.min() / shares
 
 
-def class_shares(learning: Learning, spending: Spending, settles: bool = False) -> np.ndarray:
-    """Return the shares of the classes, bought once; none is below its noise, and all add up to 1.
-
-    Where ``settles``, and a class is so rare that slopes would drown in noise, the shares are
-    bought once more, with what training leaves.
-    """
+def class_shares(learning: Learning, spending: Spending) -> np.ndarray:
+    """Return the shares of the classes, bought once: none below its noise, adding up to 1."""
     if learning.class_shares is None:
-        found, std = _noisy_shares(CLASS_COUNTS, learning, spending)
-        flatness = 4 * found.prod() if found.min() >= rules.LEAST_RATE * std else 0.0
-        if settles and takes_what_is_left(flatness, learning, spending):
-            found, std = combined(found, std, *_noisy_shares(SECOND_RATE, learning, spending))
+        found, std = _noisy_shares(learning, spending)
         n_classes = found.size
         least = min(std, 1 / n_classes)  # beyond it noise would be taken for certainty
         found = np.clip(found, least, 1 - (n_classes - 1) * least)
@@ -329,7 +305,7 @@ def class_shares(learning: Learning, spending: Spending, settles: bool = False) 
     return learning.class_shares
 
 
-def _noisy_shares(name, learning, spending):
+def _noisy_shares(learning, spending):
     """Return noisy shares of the classes, which add up to 1, and the deviation of their noise.
 
     The number of records is public, so what is released is how far each class is from an equal
@@ -340,9 +316,9 @@ def _noisy_shares(name, learning, spending):
     counts = np.asarray(rows.class_counts(n_classes), dtype=np.float64)
     beyond = 1 - 1 / n_classes
     sensitivity = spending.per_square if spending.per_record > 1 else math.sqrt(beyond)
-    found = spending.release(name, counts - counts.sum() / n_classes, sensitivity)
+    found = spending.release(CLASS_COUNTS, counts - counts.sum() / n_classes, sensitivity)
     found = 1 / n_classes + (found - found.mean()) / rows.n_records
-    std = sensitivity * spending.noise_multiplier(name) * math.sqrt(beyond) / rows.n_records
+    std = sensitivity * spending.noise_multiplier(CLASS_COUNTS) * math.sqrt(beyond) / rows.n_records
     return found, std
 
 
@@ -387,7 +363,8 @@ class Products(Part):
     def learn(self, learning, spending):
         """See `Part.learn`: directions below the noise are left short."""
         objective, factor = learning.plan.objective, rules.TARGET_FACTOR
-        largest, constant = objective.clip / objective.row_norm, objective.intercept_scaling
+        largest = rules.LARGEST_TARGET * objective.clip / objective.row_norm
+        constant = objective.intercept_scaling
         rows = learning.rows.with_target(0.0, largest)
         sensitivity = (1 + constant**2 + factor**2) * (spending.per_square + rows.sum_rounding())
         products = rows.products_with_targets(constant, factor)
@@ -493,6 +470,6 @@ class StartingPoint(Part):
 
 
 DIAGNOSTICS, COLUMN_LEVELS, CELLS = Diagnostics(), ColumnLevels(), Distributions()
-ROWS_MAP, MAP_OF_PRODUCTS, PRODUCTS = RowsMap(), MapOfProducts(), Products()
+ROWS_MAP, PRODUCTS = RowsMap(), Products()
 CLASS_WEIGHTS, ROWS_CURVATURE = ClassWeights(), Curvature()
 START, RESIDUAL = StartingPoint(), MeanResidual()

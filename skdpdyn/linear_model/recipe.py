@@ -22,7 +22,6 @@ from skdpdyn.linear_model.parts import (
     CLASS_WEIGHTS,
     COLUMN_LEVELS,
     DIAGNOSTICS,
-    MAP_OF_PRODUCTS,
     PRODUCTS,
     RESIDUAL,
     ROWS_CURVATURE,
@@ -232,7 +231,7 @@ class Solved(Mapped):
 
     def bought(self, request):
         """See `AsIs.bought`."""
-        return MAP_OF_PRODUCTS, *request.family.parts, PRODUCTS
+        return ROWS_MAP, *request.family.parts, PRODUCTS
 
     def divided(self, request, shares, other):
         """See `Recipe.divided`: products take what is left."""

@@ -29,7 +29,8 @@ class PrivateRidge(PrivateLinearRegressor):
     shorten, training takes few and long steps, and only the composition bound holds. With still
     more (`skdpdyn.rules.products_strength`), ``solver="auto"`` takes no steps: it releases the sum
     of products of conditioned rows and targets once, and solves that for coefficients, which costs
-    a fifth of the time. Targets are clipped then, at the bound that residuals have otherwise.
+    a fifth of the time. Targets are clipped then, at 1.5 times the bound that residuals have
+    otherwise.
 
     Parameters
     ----------
