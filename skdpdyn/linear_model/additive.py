@@ -179,14 +179,15 @@ def expand(
             for column in columns
         )
         return Expansion(straight, 0, rules.DECAY_OF_COSINES)
-    rich = rules.expands_richly(strength, n_numbers)
     plain = Expansion(columns, 1, rules.DECAY_OF_COSINES)
-    n_scales = sum(plain.n_scales(column) for column in columns) + rich * n_numbers
+    learns = rules.buys_distributions(strength, n_numbers)
+    n_scales = sum(plain.n_scales(column) for column in columns) + learns * n_numbers
     n_terms = rules.cosines_of_curves(strength, n_numbers, n_scales)
     found = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
-    if rich:
+    if learns:
         found = found.with_uniform_distributions()
-    return replace(found, pairs=_pairs(model, columns, found, rich, named))
+    multiplies = rules.multiplies(strength, n_numbers)
+    return replace(found, pairs=_pairs(model, columns, found, multiplies, named))
 
 
 def _lent(model):
@@ -226,7 +227,7 @@ def _alike(column, lent):
     return column == lent or (column is _PRIVATE and isinstance(lent, Levels) and lent.learnt)
 
 
-def _pairs(model, columns, expansion, rich, named):
+def _pairs(model, columns, expansion, multiplies, named):
     """Return the pairs of columns that are multiplied."""
     if model.interactions is None:
         return ()
@@ -240,7 +241,7 @@ def _pairs(model, columns, expansion, rich, named):
             return pairs[: len(model.interactions)]
         return tuple(_asked_pairs(model, numbers))
     room = rules.has_room_for_pairs(expansion.n_features, len(LOWEST) * len(pairs))
-    return pairs if rich and room else ()
+    return pairs if multiplies and room else ()
 
 
 def _place_of(model, key, parameter):
