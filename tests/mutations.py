@@ -643,6 +643,24 @@ MUTATIONS = [
         "tests/test_evaluation.py -k person",
     ),
     Mutation(
+        "the refit of a search is free",
+        "return [composed(costs)]",
+        "return []",
+        "tests/test_units.py -k counted_by_persons",
+    ),
+    Mutation(
+        "a copy of a record in a split is free",
+        "if np.any((trained > 0) & (trained != rows_of)):",
+        "if np.any((trained > 0) & (trained < rows_of)):",
+        "tests/test_model_selection.py -k drawn_twice",
+    ),
+    Mutation(
+        "batches shuffled once are in the order of the rows",
+        "permutation = generator.permutation(objective.n_samples) if shuffled else None",
+        "permutation = None",
+        "tests/test_noisy_sgd.py -k shuffled",
+    ),
+    Mutation(
         "unit: folds balanced by numbers of rows are counted",
         "(type(cv) is GroupKFold and cv.shuffle)",
         "(type(cv) is GroupKFold)",

@@ -866,7 +866,7 @@ class ApproximateDP(Guarantee):
     Examples
     --------
     >>> from skdpdyn.privacy import ApproximateDP
-    >>> ApproximateDP(1.0, 1e-6).compose(ApproximateDP(0.5, 1e-6)).epsilon(2e-6)
+    >>> round(ApproximateDP(1.0, 1e-6).compose(ApproximateDP(0.5, 1e-6)).epsilon(2e-6), 6)
     1.5
     """
 
