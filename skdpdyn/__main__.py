@@ -1,9 +1,13 @@
-"""``python -m skdpdyn``: what a report of a bug should say; ``check PATH`` checks a release."""
+"""``python -m skdpdyn``: what a report of a bug should say.
+
+``check PATH`` checks a release, ``compile`` compiles the kernels of every estimator.
+"""
 
 import argparse
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -78,8 +82,40 @@ def check(path: Path) -> int:
     return 0
 
 
+def compile_kernels() -> None:
+    """Fit every estimator to made-up rows, so that later processes find its kernels on disk."""
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    from skdpdyn.solvers import NoisySGD
+
+    dense = np.cos(np.arange(8000.0)).reshape(2000, 4)
+    number, classes = dense[:, 0], np.digitize(dense[:, 0], [-0.5, 0.5])
+    target, columns = {"target_bounds": (-1, 1)}, {"bounds": (-1, 1)}
+    models = (
+        (skdpdyn.PrivateLogisticRegression(classes=[False, True]), number > 0),
+        (skdpdyn.PrivateSoftmaxRegression(classes=[0, 1, 2]), classes),
+        (skdpdyn.PrivateLinearSVC(classes=[False, True]), number > 0),
+        (skdpdyn.PrivatePoissonRegressor(), classes),
+        (skdpdyn.PrivateQuantileRegressor(**target), number),
+        (skdpdyn.PrivateRidge(**target), number),
+    )
+    of_numbers = (
+        (skdpdyn.PrivateLogisticRegression(classes=[False, True], solver=NoisySGD()), number > 0),
+        (skdpdyn.PrivateGAMClassifier(classes=[False, True], **columns), number > 0),
+        (skdpdyn.PrivateGAMClassifier(classes=[0, 1, 2], **columns), classes),
+        (skdpdyn.PrivateGAMRegressor(**target, **columns), number),
+    )
+    rows = [kind(dense.astype(of)) for of in (float, np.float32) for kind in (np.array, csr_array)]
+    fits = [(*one, X) for X in rows for one in models] + [(*one, dense) for one in of_numbers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a budget of noise that hides nothing
+        for model, targets, X in fits:
+            model.set_params(epsilon=100.0).fit(X, targets).predict(X)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print versions and threads, or check a release.
+    """Print versions and threads, check a release, or compile all kernels.
 
     Parameters
     ----------
@@ -97,9 +133,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "check", help="recompute a stored report, or all of a release folder, from what ran"
     )
     checks.add_argument("path", type=Path, help="report.json, or the folder of model.export")
+    commands.add_parser(
+        "compile", help="compile all kernels now, for half a minute, and store them"
+    )
     options = parser.parse_args(arguments)
     if options.command == "check":
         return check(options.path)
+    if options.command == "compile":
+        compile_kernels()
     for name, value in facts().items():
         print(f"{name + ':':18}{value}")
     return 0

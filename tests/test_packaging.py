@@ -10,6 +10,7 @@ import pytest
 
 import skdpdyn
 from skdpdyn.__main__ import main
+from skdpdyn.kernels import passes
 
 ROOT = Path(__file__).parents[1]
 
@@ -36,6 +37,15 @@ def test_one_version_everywhere():
     assert f"\n## {skdpdyn.__version__} (" in (ROOT / "CHANGELOG.md").read_text()
     extras = set(re.findall(r"^(\w+) = \[", project.split("optional-dependencies]")[1], re.M))
     assert {"plot", "test", "dev", "doc", "onnx"} <= extras
+
+
+@pytest.mark.system
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is nothing to compile")
+def test_all_kernels_of_estimators_are_compiled():
+    """Each kind of rows and outputs, in both precisions of dense and CSR rows."""
+    assert main(["compile"]) == 0
+    kinds = 2 * 2 * 2 + 1 + 2  # and batches, and cells
+    assert passes.compiled_chunk.cache_info().currsize >= kinds
 
 
 def test_an_installation_says_what_it_is(capsys):

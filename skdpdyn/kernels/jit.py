@@ -150,6 +150,14 @@ def inlined(function: Callable) -> Any:
     return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
+def merged(function: Callable) -> Any:
+    """Decorate functions that are called in one place: compiled as a part of what calls them.
+
+    Every function is compiled whole, with all that it calls: a chain of ten costs ten times.
+    """
+    return _cached(function, inline="always")
+
+
 def strict(function: Callable) -> Any:
     """Decorate functions as `inner` does, but keep IEEE 754 arithmetic in the order written."""
     return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)

@@ -21,6 +21,7 @@ from skdpdyn.kernels.jit import (
     entry,
     inlined,
     inner,
+    merged,
     readonly,
     source_of,
     source_type,
@@ -85,6 +86,15 @@ def descends_evenly(first, source):
         even, last = not even, following
 
 
+@inner
+def goes_on_from(digit_of_both, even, source):
+    """Return what `half_decay` does where two first digits are equal, so that all decide."""
+    numbers = [digit_of_both]
+    if not is_less(numbers, [digit_of_both], source):
+        return even
+    return descends_evenly(numbers, source) != even
+
+
 @inlined
 def half_decay(source):
     """Return True with probability exp(-1/2): the same with 1/2 for the first number."""
@@ -94,11 +104,8 @@ def half_decay(source):
     even = False  # 1/2 > last: one uniform number so far
     while True:
         following = digit(source)
-        if following == last:  # rare: all digits decide
-            numbers = [following]
-            if not is_less(numbers, [last], source):
-                return even
-            return descends_evenly(numbers, source) != even
+        if following == last:  # rare
+            return goes_on_from(last, even, source)
         if following > last:
             return even
         even, last = not even, following
@@ -148,7 +155,7 @@ def gaussian_decay_of_all(whole, fraction, even, last, following, source):
     return even
 
 
-@inlined
+@merged
 def all_half_decay(n, source):
     """Return True with probability exp(-n/2)."""
     passed = 0
@@ -157,7 +164,7 @@ def all_half_decay(n, source):
     return passed == n
 
 
-@inlined
+@merged
 def all_gaussian_decay(whole, fraction, source):
     """Return True with probability exp(-x (2 whole + x) / 2) for the fraction x."""
     first = fraction[0]
@@ -170,7 +177,7 @@ def all_gaussian_decay(whole, fraction, source):
     return True
 
 
-@inlined
+@merged
 def half_normal(fraction, source):
     """Draw the absolute value of a standard normal: return its whole part, write its fraction.
 
@@ -207,7 +214,7 @@ def exponential(source):
         whole += 1
 
 
-@inner
+@merged
 def leading_bits(numerator, shift, count):
     """Return the first ``count`` <= 60 bits of the fractional part of numerator / 2^shift."""
     if shift >= count:
@@ -215,7 +222,7 @@ def leading_bits(numerator, shift, count):
     return (numerator & ((1 << shift) - 1)) << (count - shift)
 
 
-@inner
+@merged
 def nearest(numerator, shift, scale, fraction, source):
     """Return the integer nearest to a + b N for a standard normal N.
 
