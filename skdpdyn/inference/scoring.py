@@ -35,7 +35,7 @@ LIMIT, CUT, GRADIENT, CURVATURE = "residuals {}", "cut {}", "gradient {}", "curv
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
 LIMIT_QUANTILE, BEYOND, LEAST_COUNT = 0.95, 2.0, 2.0
-LONG_TAIL = 4.0  # residuals beyond the limit, in deviations of their noise: it grows from here on
+LONG_TAIL = 0.004  # part of residuals beyond the limit above which it grows
 # A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
 # variance over that of what it hides, since curvature no longer tells where noise is small
 RARE, MOST_NOISE = 5.0, 5.25
@@ -378,15 +378,13 @@ class Scoring:
         return raw
 
     def _grown(self, name, distances, limit):
-        """Return the limit, larger if more rows were beyond it than noise could be; buy the part.
-
-        It vanishes beside errors without a long tail, whose limit stays: noise grows with it.
-        """
+        """Return the limit, larger where a long tail was seen, and buy the part beyond it."""
         limit = min(limit * self.growth, self.link.largest) if self.has_long_tail else limit
         weight = self.rows.weight if self.rows.weight.size else 1.0
         room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
         beyond = float(self.spending.release(name, math.fsum(weight * (distances > limit)), room))
-        self.has_long_tail |= beyond > LONG_TAIL * self.spending.noise_multiplier(name)
+        noise = self.spending.noise_multiplier(name)
+        self.has_long_tail |= beyond > max(4 * noise, LONG_TAIL * self.rows.n_records)
         self.cut = min(max(beyond / self.rows.n_records, 0.0), 1.0)
         return limit
 
