@@ -406,8 +406,8 @@ def test_the_room_for_rounding_is_small(solver, n_samples, most, monkeypatch):
         return float(np.max(mechanism.noise_multiplier)), mechanism.rounding
 
     computed, rounding = noise()
-    for name in ("noisy_gd", "noisy_sgd", "dp_sgd"):
-        monkeypatch.setattr(f"skdpdyn.solvers.{name}.rounding_mu", lambda *args, **options: 0.0)
+    for place in ("solvers.noisy_gd", "solvers.batches", "rounding"):
+        monkeypatch.setattr(f"skdpdyn.{place}.rounding_mu", lambda *args, **options: 0.0)
     exact, nothing = noise()
     assert rounding > nothing == 0.0
     assert computed <= exact * (1 + most)

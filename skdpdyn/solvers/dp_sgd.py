@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from skdpdyn import rules
-from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
 from skdpdyn.noise import Generator
@@ -16,7 +15,7 @@ from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import checked_choice, checked_number, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
-from skdpdyn.rounding import largest_batch, public_radius, rounding_mu, step_lipschitz
+from skdpdyn.rounding import poisson_rounding, public_radius
 from skdpdyn.solvers.base import (
     Solver,
     check_stable,
@@ -113,21 +112,14 @@ class DPSGD(Solver):
 
         check_stable(step_size, objective)
         radius, exact = checked_radius(self.radius), self.momentum > 0 or self.average is not None
-        cut, largest = {}, largest_batch(objective.n_samples, sampling_probability, n_steps)
-        if not exact and largest < objective.n_samples:  # what is rounded grows with batches
-            cut = {"n_samples": objective.n_samples, "largest_batch": largest}
         unit = step_size * (objective.lipschitz / (sampling_probability * objective.n_samples))
 
         def record(noise_multiplier):
-            rounding = 0.0  # the noise of every step is exact
-            if not exact:
-                rounding = _rounding(
-                    objective,
-                    n_steps,
-                    step_size,
-                    unit * noise_multiplier,
-                    radius,
-                    sampling_probability,
+            rounding, cut, noise_std = 0.0, {}, unit * noise_multiplier
+            if not exact:  # or else the noise of every step is
+                ball = min(radius, public_radius(objective, step_size, noise_std, n_steps))
+                rounding, cut = poisson_rounding(
+                    objective, step_size, noise_std, n_steps, sampling_probability, ball
                 )
             return PoissonSubsampled(
                 sampling_probability=sampling_probability,
@@ -220,23 +212,6 @@ class DPSGD(Solver):
             # with all records the guarantee has an exact closed form
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0
         return checked_batch_size(self.batch_size, n_samples) / n_samples
-
-
-def _rounding(objective, n_steps, step_size, noise_std, radius, sampling_probability):
-    """Return the cost of the rounding of all steps."""
-    largest = largest_batch(objective.n_samples, sampling_probability, n_steps)
-    repeats = largest / (sampling_probability * objective.n_samples)
-    steepest = repeats * objective.curvature + objective.alpha
-    return rounding_mu(
-        objective,
-        step_size,
-        noise_std,
-        n_steps,
-        radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
-        lipschitz=step_lipschitz(step_size, objective.alpha, steepest),
-        n_summed=gathered_in_order(largest * objective.most_rows),
-        repeats=repeats,
-    )
 
 
 def _average_weights(mechanism):

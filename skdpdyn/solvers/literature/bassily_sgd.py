@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from skdpdyn import rules
-from skdpdyn.chunks import gathered_in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
 from skdpdyn.noise import Generator
 from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import checked_number, is_auto
-from skdpdyn.rounding import largest_batch, rounding_mu, step_lipschitz
+from skdpdyn.rounding import poisson_rounding
 from skdpdyn.solvers.base import Solver, checked_steps, radius_of
 from skdpdyn.solvers.steps import Steps, descend
 
@@ -77,18 +76,18 @@ class BassilySGD(Solver):
                 1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta))
             )
         radius, q = self._radius(objective), 1 / objective.n_samples
-        cut, largest = {}, largest_batch(objective.n_samples, q, n_steps)
-        if largest < objective.n_samples:
-            cut = {"n_samples": objective.n_samples, "largest_batch": largest}
 
         def record(noise_multiplier):
+            noise_std = noise_multiplier * objective.lipschitz
+            last = _step_size(objective, radius, noise_std, n_steps)  # the least
+            rounding, cut = poisson_rounding(objective, last, last * noise_std, n_steps, q, radius)
             return PoissonSubsampled(
-                sampling_probability=1 / objective.n_samples,
+                sampling_probability=q,
                 noise_multiplier=noise_multiplier,
                 n_steps=n_steps,
                 adjacency=budget.adjacency,
                 diameter=2 * radius,
-                rounding=_rounding(objective, n_steps, radius, noise_multiplier, q),
+                rounding=2 * rounding,  # falls as the noise of a step does
                 **cut,
             )
 
@@ -137,24 +136,3 @@ def _step_size(objective, radius, noise_std, step):
         * radius
         / np.sqrt(step * (objective.lipschitz**2 + objective.n_parameters * noise_std**2))
     )
-
-
-def _rounding(objective, n_steps, radius, noise_multiplier, sampling_probability):
-    """Return what the rounding of all steps costs at most."""
-    noise_std = noise_multiplier * objective.lipschitz
-    last = _step_size(objective, radius, noise_std, n_steps)
-    largest = largest_batch(objective.n_samples, sampling_probability, n_steps)
-    repeats = largest / (sampling_probability * objective.n_samples)
-    steepest = repeats * objective.curvature + objective.alpha
-    one = rounding_mu(
-        objective,
-        last,
-        last * noise_std,
-        n_steps,
-        radius=radius,
-        # falls as the noise of a step does
-        lipschitz=step_lipschitz(last, objective.alpha, steepest),
-        n_summed=gathered_in_order(largest),
-        repeats=repeats,
-    )
-    return 2 * one
