@@ -10,6 +10,8 @@ before a change, on the machine that compares after it.
 import argparse
 import hashlib
 import json
+import re
+import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
@@ -29,7 +31,6 @@ from skdpdyn import (
     PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
-    progress,
 )
 from skdpdyn.preprocessing import Conditioning
 
@@ -87,8 +88,7 @@ def digests(way, n_features, n_records=40, dtype=np.float64):
         warnings.catch_warnings(record=True) as caught,
         redirect_stdout(printed),
         redirect_stderr(StringIO()),
-        patch.object(progress, "_time_left", lambda seconds: ""),
-        patch.object(progress, "_bar", lambda total, unit: None),
+        patch.dict(sys.modules, {"tqdm.auto": None}),
     ):
         warnings.simplefilter("always")
         try:
@@ -96,7 +96,8 @@ def digests(way, n_features, n_records=40, dtype=np.float64):
         except ValueError as refusal:  # of pairs of one column
             result = str(refusal)
     parts = result if isinstance(result, tuple) else (result,)
-    parts = *parts, [str(warning.message) for warning in caught], printed.getvalue()
+    told = [str(warning.message) for warning in caught]
+    parts = *parts, told, re.sub(", about .* left", "", printed.getvalue())
     return {
         f"{place} {name}": hashlib.sha256(repr(shown(value)).encode()).hexdigest()[:16]
         for place, part in enumerate(parts)
