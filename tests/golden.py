@@ -17,7 +17,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 from releases import WAYS_OUT, fit, of_sparse, shown, table
@@ -34,6 +33,7 @@ from skdpdyn import (
 )
 from skdpdyn.preprocessing import Conditioning
 
+sys.modules["tqdm.auto"] = None  # progress prints lines, not bars
 OPTIONS = {"epsilon": 1.0, "random_state": 0, "n_jobs": 2}
 MODELS = {
     "logistic": (partial(PrivateLogisticRegression, classes=[0, 1], **OPTIONS), "y"),
@@ -88,7 +88,6 @@ def digests(way, n_features, n_records=40, dtype=np.float64):
         warnings.catch_warnings(record=True) as caught,
         redirect_stdout(printed),
         redirect_stderr(StringIO()),
-        patch.dict(sys.modules, {"tqdm.auto": None}),
     ):
         warnings.simplefilter("always")
         try:

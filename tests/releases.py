@@ -247,7 +247,7 @@ def rich(model, target="y", **of_records):
 
     def run(data):
         with ExitStack() as patches:
-            for rule in ("expands", "buys_distributions", "multiplies"):
+            for rule in ("expands", "expands_richly"):
                 patches.enter_context(patch.object(rules, rule, lambda *_: True))
             patches.enter_context(patch.object(rules, "LEAST_STRENGTH", 0.0))
             patches.enter_context(patch.object(rules, "cosines_of_scales", lambda _: 2))
