@@ -478,7 +478,8 @@ class PrivateEstimatorMixin:
         return self.privacy_.unit
 
     def __getstate__(self) -> Any:
-        return super().__getstate__() | {_VERSION: _version()}  # type: ignore[misc]
+        state: Any = super().__getstate__()  # type: ignore[misc]
+        return state | {_VERSION: _version()}
 
     def __setstate__(self, state: Any) -> None:
         stored = dict(state)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -106,7 +107,7 @@ def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> C
         return Coordinates(np.zeros(n_features), np.eye(n_features), constant)
     plain = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
     plain.persons, plain.most_rows = rows.persons, rows.most_rows
-    n_samples = rows.n_records
+    n_samples: Any = rows.n_records
     if TOTAL in spending.shares:  # weights 1/most_rows of some rows add up to less
         room = 1 + 4 * n_samples * np.finfo(np.float64).eps
         total = float(spending.release(TOTAL, math.fsum(rows.weight), room))

@@ -322,7 +322,8 @@ class Scoring:
 
     def run(self) -> Scored:
         """Take all steps, and return the estimates."""
-        link, steps, grown = self.link, [], False
+        steps: list[tuple] = []
+        link, grown = self.link, False
         theta = np.zeros((link.n_outputs, self.n_coordinates))
         if self.constant:
             start, self.usual = link.start(self.rows, self.spending)

@@ -75,7 +75,7 @@ def _check_source(model, planned, reading):
 def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
     """Return the initial state of a fit: rows in as many threads as they may take."""
     request, target = planned.request, reading.target
-    rows = reading.rows(request.most_rows)
+    rows: Any = reading.rows(request.most_rows)
     if request.expansion is not None:
         rows = rows.with_expansion(request.expansion)
     held = min(request.n_features, 32) if request.is_sparse else request.n_features

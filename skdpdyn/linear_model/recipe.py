@@ -190,7 +190,7 @@ class Mapped(Planned):
     """A map of rows, then steps that follow from what it says."""
 
     adapts = composes = True
-    after = (RESIDUAL, SLOPE)
+    after: tuple[Part, ...] = (RESIDUAL, SLOPE)
 
     def bought(self, request):
         """See `AsIs.bought`."""

@@ -244,7 +244,7 @@ class PrivacyLossDP(Guarantee):
         if not self.parts:
             raise ValueError("parts=() must hold at least one release")
         counts: dict[Any, int] = {}
-        curves: list[RenyiDP] = []
+        curves: list[Guarantee] = []
         gaussian: Any = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         for part, count in self.parts:
             self._check_part(part)
@@ -260,7 +260,7 @@ class PrivacyLossDP(Guarantee):
             else:
                 counts[part] = counts.get(part, 0) + count
         if curves:
-            counts[reduce(RenyiDP.compose, curves)] = 1
+            counts[reduce(Guarantee.compose, curves)] = 1
         if gaussian.mu > 0 or not counts:
             counts[replace(gaussian, failure=0.0)] = 1
         object.__setattr__(self, "parts", tuple(counts.items()))
