@@ -404,7 +404,7 @@ class Direction:
             return target - math.log(max(self.delta(epsilon), 1e-300))
 
         chernoff = ((one.log_moment - target) / one.tilt for one in self.events if one.tilt)
-        start = max(self.interval, *chernoff)
+        start = max([self.interval, *chernoff])  # without a tilt, the interval alone
         epsilon = crossing(missed, start, start / 10, least=0.0, xtol=1e-14, rtol=1e-14)
         if math.isinf(epsilon):  # `outside` is more than delta
             return math.inf
