@@ -110,6 +110,7 @@ EASIEST_FIRST = [
     "plot_expected_curvature.py",
     "plot_contraction.py",
     "plot_survey_table.py",
+    "plot_utility_bounds.py",
 ]
 
 

@@ -41,6 +41,7 @@ PROMISES = {
     "ideas/plot_stochastic_tradeoff": " noise 4.74 2.46 1.41 1.02",
     "tasks/plot_solvers": "the larger class           0.753",
     "papers/plot_survey_table": "last iterate, full batch",
+    "papers/plot_utility_bounds": "noise 11.56, so that c2 = 0.98",
 }
 
 

@@ -49,6 +49,15 @@ def load(name):
     return min_max(data["X"].astype(float)), min_max(data["y"].astype(float))
 
 
+def expected_curvature(hessian, gradient, step, sigma):
+    """Return equation 5 at a point: (tr(H) sigma^2 + <gradient, step>) / (p sigma^2 + |step|^2).
+
+    ``step`` leads from the minimiser to the point, at which the gradient and the Hessian are.
+    """
+    noise = np.asarray(sigma) ** 2
+    return (hessian.trace() * noise + gradient @ step) / (len(step) * noise + step @ step)
+
+
 # %%
 # Table 2: our least and average eigenvalues beside the paper's, which does not say which columns it
 # kept.
@@ -69,12 +78,8 @@ for name, (least, average) in PAPER.items():
     )
     if name not in axes:
         continue
-    # Equation 5 at x = 0: (tr(H) sigma^2 + <grad F(0), -x*>) / (p sigma^2 + |x*|^2)
     minimiser = np.linalg.lstsq(X, y, rcond=None)[0]
-    slope = -X.T @ y / len(X) @ -minimiser
-    curvature = (hessian.trace() * sigma**2 + slope) / (
-        len(minimiser) * sigma**2 + minimiser @ minimiser
-    )
+    curvature = expected_curvature(hessian, -X.T @ y / len(X), -minimiser, sigma)  # at x = 0
     axes[name].semilogx(sigma, curvature, label="expected curvature")
     axes[name].axhline(eigenvalues.mean(), linestyle="--", color="0.5", label="average curvature")
     axes[name].axhline(eigenvalues[0], linestyle=":", color="0.5", label="least curvature")
