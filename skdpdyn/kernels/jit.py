@@ -24,6 +24,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import rtsys
 from numba.core.types.function_type import CompileResultWAP
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, typeof_impl
@@ -91,7 +92,10 @@ class _Cache(FunctionCache):
     def load_overload(self, signature, target_context):
         """Return the compiled function, or None if no readable one is stored."""
         try:
-            return super().load_overload(signature, target_context)
+            # numba's own refreshes all that it compiles with, which takes longer than loading
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(signature, target_context)
         except Exception:  # unreadable files, and what numba cannot make a function of
             return None
 
