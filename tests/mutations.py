@@ -331,6 +331,12 @@ MUTATIONS = [
         "tests/test_spent.py -k private_regression",
     ),
     Mutation(
+        "counts of levels get the noise of one column",
+        "spending.per_square * math.sqrt(len(self.groups)) * room",
+        "spending.per_square * 0.9 * room",
+        "tests/test_spent.py -k levels",
+    ),
+    Mutation(
         "rows of a person count though their sums are beyond the bound",
         "within = exists[:, j] & (np.maximum(*scores) <= score_limit)",
         "within = exists[:, j]",

@@ -348,6 +348,18 @@ def hazards(data):
     )
 
 
+def of_levels(data):
+    """Return a model and its table of a frame with two columns of levels, one of them missing."""
+    import pandas
+
+    side = data.X[:, 0] > 0
+    other = np.where(data.target > -0.9, np.where(side, "a", "b"), None)
+    frame = pandas.DataFrame({"x": data.X[:, -1], "side": side, "other": other})
+    levels = {"side": [False, True], "other": ["a", "b"]}
+    settings = SEEDED | {"bounds": (-1, 1), "classes": [0, 1], "categories": levels}
+    return private_regression(PrivateLogisticRegression(), frame, data.y, **settings)
+
+
 def rarely(way):
     """Return a way out of a table in which the curvature of rows is cut: outcomes are rare."""
 
@@ -644,6 +656,7 @@ WAYS_OUT = {
     "private_regression of persons": tabled(
         PrivateRidge, "target", ("groups",), target_bounds=(-1, 1), robust=True, epsilon=12.0
     ),
+    "private_regression of levels": lambda _: of_levels,
     "private_regression of a rare class": rarely(tabled(PrivateLogisticRegression, classes=[0, 1])),
     "private_regression of hazards of persons": lambda _: hazards,
     "private_regression of counts": tabled(

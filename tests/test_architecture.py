@@ -139,6 +139,7 @@ LAYERS = {
     "inference/__init__.py": (9, 16),
     "inference/directions.py": (9, 12),
     "inference/histories.py": (9, 12),
+    "inference/levels.py": (9, 12),
     "inference/table.py": (9, 13),
     "inference/scoring.py": (9, 13),
     "inference/*.py": (9, 14),

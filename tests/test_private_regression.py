@@ -334,6 +334,32 @@ def test_what_has_no_table_is_refused(name):
         private_regression(model, **options)
 
 
+def test_levels_become_dummies_of_which_rare_ones_are_pooled():
+    """Of 36 intervals of 95 % less than 24 cover with probability 1e-8."""
+    pd, rng, covered = pytest.importorskip("pandas"), np.random.default_rng(0), 0
+    effects = {"a": 0.0, "b": 1.0, "c": -1.0, "rare": 0.5, None: 0.5}
+    for _ in range(12):
+        letters = rng.choice(
+            np.array([*effects], dtype=object), 30_000, p=[0.5, 0.3, 0.198, 1e-3, 1e-3]
+        )
+        frame = pd.DataFrame({"age": rng.uniform(20, 60, 30_000), "letter": letters})
+        raw = 0.05 * (frame["age"] - 40) + np.array([effects[one] for one in letters]) - 0.5
+        y = rng.uniform(size=30_000) < 1 / (1 + np.exp(-raw.to_numpy()))
+        model, table = private_regression(
+            PrivateLogisticRegression(classes=[False, True]), frame, y, epsilon=2.0,
+            bounds={"age": (20, 60)}, categories={"letter": ["a", "b", "c", "rare"]},
+        )  # fmt: skip
+        assert table.names == ("age", "letter: b", "letter: c", "intercept")
+        assert "Reference levels: letter: a." in str(table)
+        assert model.coef_.shape == (1, 3)
+        covered += np.count_nonzero(np.abs(table.params[:3] - [0.05, 1, -1]) < 1.96 * table.bse[:3])
+        contrast = table.contrast({"letter: b": 1, "letter: c": -1})
+        assert contrast.high - contrast.low < 1
+    assert covered >= 24
+    with pytest.raises(ValueError, match="must be a dict of columns of X, a frame"):
+        private_regression(model, X, y, epsilon=1.0, bounds=(0, 1), categories={"letter": ["a"]})
+
+
 def test_costs_do_not_bend_slopes():
     """Exponential errors: of 45 intervals of 95 % less than 31 cover with probability 1e-8."""
     rng, beta, covered = np.random.default_rng(0), np.array([3.0, 1.0, 2.0]), 0

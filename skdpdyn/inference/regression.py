@@ -1,6 +1,7 @@
 """A regression table in one call: a model and its standard errors for one budget."""
 
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from skdpdyn.inference.directions import (
     shares_of_coordinates,
 )
 from skdpdyn.inference.histories import MOST_ROWS
+from skdpdyn.inference.levels import LEVELS, LEVELS_SHARE, Cells
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
     Classes,
@@ -46,7 +48,7 @@ from skdpdyn.noise import check_random_state
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_flag
-from skdpdyn.spending import buying, total_of
+from skdpdyn.spending import Share, Spending, buying, total_of
 
 TITLES: dict[type, str] = {
     PrivateLogisticRegression: "Private logistic regression",
@@ -67,6 +69,7 @@ def private_regression(
     adjacency: str = "replace_one",
     bounds: Any,
     one_hot: Any = (),
+    categories: Any = None,
     target_bounds: tuple[float, float] | None = None,
     classes: Any = None,
     groups: Any = None,
@@ -114,6 +117,11 @@ PrivateRidge
     one_hot : sequence of sequences of int or str, default=()
         Groups of columns of dummies, by number or name, of which a row has at most one that is not
         0. It then has the length of one column, and noise is smaller; others are shortened to it.
+    categories : dict, default=None
+        Columns of a frame X that hold levels, and the public levels of each. A part of the budget
+        counts them; those that are too rare to be told are pooled, the commonest is the reference,
+        and the table says which. Other and missing values are levels too. ``bounds`` are then of
+        the other columns, and the model is one of the table's dummies.
     target_bounds : tuple (low, high), default=None
         Public bounds of numbers or counts. None: the model's; where it has none, taken from y,
         with a PrivacyLeakWarning.
@@ -207,21 +215,24 @@ PrivateRidge
     given = {"classes": classes, "target_bounds": target_bounds}
     given = {name: of for name, of in given.items() if of is not None and hasattr(model, name)}
     model.set_params(**given)
-    scaler = BoundsScaler(bounds).fit(X)
+    cells = None if categories is None else Cells.of(X, dict(categories))
+    X, bounds = (
+        (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else cells.bounded(X, bounds)
+    )
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
         reading = replace(reading, given_rows=max_rows_per_person)
         most_rows = most_rows_of(model, reading.shape[0], max_rows_per_person)
-        units = Units.of(scaler.bounds_, _places(model, one_hot), bool(model.fit_intercept))
-        fitted = _Fit.of(model, reading, most_rows, units, unit, robust)
+        rows, one_hot = reading.rows(most_rows), _places(model, one_hot)
         if at_risk is not None:
-            fitted.rows.weight = _weights_at_risk(at_risk, fitted.rows)
-        found, cut = fitted.run()
+            rows.weight = _weights_at_risk(at_risk, rows)
+        fitted = _Fit.of(model, reading, rows, Columns(bounds, one_hot, cells), unit, robust)
+        found, said = fitted.run()
     table = PrivateSummary.of(
         found,
         names=fitted.names,
         confidence=confidence,
         title=f"{TITLES[type(model)]}, {model.n_samples_} {unit}s{', robust' if robust else ''}",
-        estimand=fitted.estimand(cut),
+        estimand=fitted.estimand + said,
         n_samples=model.n_samples_,
         privacy_=model.privacy_,
         mechanism_=model.mechanism_,
@@ -299,6 +310,35 @@ class Units:
 
 
 @dataclass(frozen=True, eq=False)
+class Columns:
+    """Public bounds of columns, groups of dummies, and cells of columns of levels, if any."""
+
+    bounds: np.ndarray
+    one_hot: list[list[int]]
+    cells: Cells | None
+
+    def ready(
+        self, model: Any, rows: LocalRows, spending: Spending
+    ) -> tuple[LocalRows, Units, str]:
+        """Return rows in units of their bounds, and what is said of levels, which are bought."""
+        rows, bounds, one_hot, said = copy(rows), self.bounds, self.one_hot, ""
+        if self.cells is not None:
+            told = self.cells.buy(rows, spending)
+            bounds, one_hot = bounds[told.first], told.one_hot
+            model.feature_names_in_ = np.array(told.names, dtype=object)
+            model.n_features_in_ = len(told.names)
+            said = f" Reference levels: {'; '.join(told.references)}. Rare levels are pooled."
+        units = Units.of(bounds, one_hot, bool(model.fit_intercept))
+        with one_blas_thread():
+            X = rows.X if self.cells is None else rows.X @ told.matrix
+            rows.X = np.clip(X, *units.bounds.T).astype(np.float64) @ units.slopes
+        rows.X += units.shifts
+        size = np.full(len(bounds), 1 / units.radius)
+        rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
+        return rows, units, said
+
+
+@dataclass(frozen=True, eq=False)
 class _Fit:
     """A regression that is checked and planned."""
 
@@ -307,50 +347,47 @@ class _Fit:
     attributes: dict[str, Any]
     leaks: tuple[str, ...]
     link: Link
-    units: Units
+    columns: Columns
     unit: str
     robust: bool
     equal: bool  # whether errors of a person's rows are uncorrelated, and rows weigh the same
 
     @classmethod
-    def of(cls, model, reading, most_rows, units, unit, robust):
-        """Return what to fit, with rows in units of their bounds."""
-        n_features, rows = reading.shape[1], reading.rows(most_rows)
-        with one_blas_thread():
-            rows.X = np.clip(rows.X, *units.bounds.T).astype(np.float64) @ units.slopes
-        rows.X += units.shifts
-        rows.map = RowMap(
-            None, np.full(n_features, 1 / units.radius), norm=1.0, radius=units.radius
-        )
+    def of(cls, model, reading, rows, columns, unit, robust):
+        """Return what to fit."""
         attributes = reading.target.attributes
         link = _link(model, attributes, bool(rows.exposure.size))
         known = model, rows, attributes, reading.target.leaks, link
-        return cls(*known, units, unit, robust, reading.equal)
+        return cls(*known, columns, unit, robust, reading.equal)
 
-    def run(self) -> tuple[Estimates, float | None]:
-        """Buy and publish everything; return estimates and the part of residuals that is cut."""
+    def run(self) -> tuple[Estimates, str]:
+        """Buy and publish everything; return estimates, and what else is said of them."""
         model, rows, intercept = self.model, self.rows, bool(self.model.fit_intercept)
         n_samples = rows.n_records
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        shares = shares_of_coordinates(rows, budget, intercept, not self.equal)
+        shares = {} if self.columns.cells is None else {LEVELS: Share(LEVELS_SHARE)}
+        shares |= shares_of_coordinates(rows, budget, intercept, not self.equal)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.link, left, intercept, self.robust)
         in_time = self.equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
         spread = 1 / rows.most_rows if self.equal else 1.0
         with buying(shares, budget, n_samples, model.random_state) as (spending, plan):
+            rows, columns, said = self.columns.ready(model, rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
             scored = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
         model._publish_plan(plan, self.leaks, self.unit)
-        units, shift = self._units(coordinates)
-        self._publish(scored, units, shift)
+        units, shift = self._units(columns, coordinates)
+        self._publish(scored, columns, units, shift)
         many = np.kron(np.eye(self.link.n_outputs), units)
         found = estimates(
             scored.theta, scored.covariance, scored.inverse, many, self.names, scored.scores
         )
         found.params[...] += np.tile(shift, self.link.n_outputs)
-        return found, scored.cut
+        if scored.cut is not None:
+            said += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
+        return found, said
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -361,8 +398,9 @@ class _Fit:
         classes = self.attributes["classes_"][1:]
         return tuple(f"{label}: {name}" for label in classes for name in names)
 
-    def estimand(self, cut: float | None) -> str:
-        """Return sentences that say what is estimated."""
+    @property
+    def estimand(self) -> str:
+        """Sentence that says what is estimated."""
         known = self.attributes
         if isinstance(self.link, Classes):
             first, second, *others = known["classes_"]
@@ -377,14 +415,14 @@ class _Fit:
             f"Coefficients of the {of}, by {by} without penalty, in the population "
             "that the records were drawn from; cells beyond their bounds count as these, and rows "
             "far from others weigh less."
-        ) + ("" if cut is None else f" About {100 * cut:.2g} % of the residuals are cut off.")
+        )
 
-    def _units(self, coordinates):
+    def _units(self, columns, coordinates):
         """Return the matrix and the shift that make parameters for X of those of coordinates."""
-        n_features, intercept, shift = len(self.units.bounds), bool(self.model.fit_intercept), 0.0
-        to_x = self.units.slopes / self.units.radius
+        n_features, intercept, shift = len(columns.bounds), bool(self.model.fit_intercept), 0.0
+        to_x = columns.slopes / columns.radius
         if intercept:
-            to_x = np.vstack([to_x, self.units.shifts / self.units.radius])
+            to_x = np.vstack([to_x, columns.shifts / columns.radius])
             to_x = np.column_stack([to_x, np.append(np.zeros(n_features), 1.0)])
         factor = 1.0
         if isinstance(self.link, Numbers):
@@ -394,7 +432,7 @@ class _Fit:
         shifts = np.append(np.zeros(n_features), [shift] * intercept)
         return factor * to_x @ coordinates.of_unit(1.0).T, shifts
 
-    def _publish(self, scored: Scored, units, shift):
+    def _publish(self, scored: Scored, columns: Units, units, shift):
         """Set the attributes of a fitted model; each row is in the ball around all bounds."""
         model, link = self.model, self.link
         parameters = scored.theta.reshape(link.n_outputs, -1) @ units.T + shift
@@ -409,7 +447,7 @@ class _Fit:
             raise FloatingPointError("the parameters overflowed: there are too few records")
         model.coef_, model.intercept_ = coef, intercept
         model.n_samples_, model.solver_ = self.rows.n_records, "private_regression"
-        largest = np.abs(self.units.bounds).max(axis=1)
+        largest = np.abs(columns.bounds).max(axis=1)
         model.data_norm_ = float(np.linalg.norm(largest)) * (1 + 1e-9)
         model.intercept_scaling_ = float(bool(model.fit_intercept))
         model.alpha_, model.conditioning_ = 0.0, None

@@ -84,10 +84,11 @@ def _levels(model, keys):
             f"categories={categories!r} must be 'private', or a dict of columns and their public "
             "levels; levels that are only in the records count as 'other'"
         )
-    return {key: _of_levels(key, levels) for key, levels in categories.items()}
+    return {key: public_levels(key, levels) for key, levels in categories.items()}
 
 
-def _of_levels(key, levels):
+def public_levels(key: Hashable, levels: Any) -> Levels:
+    """Return public levels of a column, or an error that says what to write."""
     if is_named(levels, "private"):
         return _PRIVATE
     levels = getattr(levels, "categories", levels)  # of a type with explicit levels
