@@ -309,7 +309,7 @@ class Conditioner:
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
         if MEAN in self.shares:
-            mean = private_mean(rows, radius, self.n_samples, spending)
+            mean = private_mean(rows, radius, rows.mass, spending)
         # Lengths in units of the radius from here on, so that they are neither tiny nor huge
         centred = rows.with_map(RowMap(mean, unit_weights, norm=2.0, radius=radius))
         spread = 1.0
@@ -343,11 +343,11 @@ class Conditioner:
         """
         order = MATRIX_NORM, NORM, SPREAD, RADIUS
         last = next(one for one in order if one in self.shares)
-        part, n_rows = math.inf, self.n_samples
+        part, n_rows = math.inf, rows.mass
         if name != last:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)
-            part, n_rows = rows.sample(enough)
-            n_rows = min(n_rows, self.n_samples)
+            part, n_sampled = rows.sample(enough)
+            n_rows *= min(n_sampled / self.n_samples, 1.0)
         of = "norms" if rows.map is None else "lengths"
         keep = name == last and rows.map is not None
         counts = partial(rows.counts, of, part=part, keep=keep)
@@ -361,8 +361,8 @@ class Conditioner:
         """
         sensitivity = spending.per_square + rows.sum_rounding()
         squares = spending.release(DIAGONAL, rows.column_squares(), sensitivity)
-        variances = squares / self.n_samples
-        std = sensitivity * spending.noise_multiplier(DIAGONAL) / self.n_samples
+        variances = squares / rows.mass
+        std = sensitivity * spending.noise_multiplier(DIAGONAL) / rows.mass
         least = max(std, _LEAST_VARIANCE * float(variances.max()))
         scales = np.sqrt(least / np.maximum(variances, least))
         return scales, length * math.sqrt(variances.size * least)
@@ -374,8 +374,8 @@ class Conditioner:
         least that their quantile can be; None: not known.
         """
         n_features, sensitivity = rows.shape[1], spending.per_square + rows.sum_rounding()
-        moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity) / self.n_samples
-        std = sensitivity * spending.noise_multiplier(MATRIX) / self.n_samples
+        moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity) / rows.mass
+        std = sensitivity * spending.noise_multiplier(MATRIX) / rows.mass
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
             if self.softness is not None:
@@ -450,7 +450,7 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     found = float(spending.release(CURVATURE, top, sensitivity)) / n_samples
     found += 2 * sensitivity * spending.noise_multiplier(CURVATURE) / n_samples
     # the intercept column's own curvature
-    least = max(intercept_scaling**2, 1 / n_samples)
+    least = max(intercept_scaling**2 * rows.mass / n_samples, 1 / n_samples)
     return float(min(largest, max(found, least)))
 
 
@@ -499,7 +499,7 @@ def learn_ranges(rows: LocalRows, crude: np.ndarray, spending: Spending) -> np.n
     return ranges
 
 
-def private_mean(rows: Rows, radius: float, n_samples: int, spending: Spending) -> np.ndarray:
+def private_mean(rows: Rows, radius: float, n_samples: float, spending: Spending) -> np.ndarray:
     """Return a private mean of rows of norm up to ``radius``, shrunk as `shrunk` says."""
     sensitivity = radius * (spending.per_record + rows.sum_rounding())
     total = spending.release(MEAN, rows.column_sums(radius), sensitivity)

@@ -263,7 +263,7 @@ class Spending:
         counts: Callable[[np.ndarray], np.ndarray],
         high: float,
         quantile: float,
-        n_samples: int,
+        n_samples: float,
         octaves: float = OCTAVES,
     ) -> float:
         """Return a private threshold up to ``high`` that about this part of the rows is within.

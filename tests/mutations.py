@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "half of a weight in the sum of weights",
+        'rows.counts("distances", np.array([math.inf])), 1.0)',
+        'rows.counts("distances", np.array([math.inf])), 0.5)',
+        "tests/test_spent.py -k weighted",
+    ),
+    Mutation(
         "what a fit was given leaks nothing",
         "dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state)))",
         "dict.fromkeys((*leaks, *seed_leaks(self.random_state)))",

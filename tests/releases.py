@@ -53,6 +53,7 @@ from skdpdyn.solvers import (
 )
 
 PACKAGE = Path(skdpdyn.__file__).parent
+WEIGHTS = 1.0, 4.0  # at both of their bounds
 N = 40  # records: noise is as large as what it hides, where floating point tells most
 
 
@@ -66,6 +67,7 @@ class Table:
     counts: np.ndarray
     exposure: np.ndarray
     groups: np.ndarray
+    weights: np.ndarray
 
 
 def table(n_features, n_records=N, seed=0):
@@ -75,11 +77,15 @@ def table(n_features, n_records=N, seed=0):
     X[0] /= np.linalg.norm(X[0])
     y, target = rng.integers(0, 2, n_records), rng.uniform(-1, 1, n_records)
     counts, exposure = rng.poisson(1.0, n_records), rng.uniform(0.5, 2.0, n_records)
-    one = Table(X, y, target, counts.astype(float), exposure, np.arange(n_records) // 2)
+    weights = rng.choice(WEIGHTS, n_records)
+    weights[0] = WEIGHTS[1]
+    groups = np.arange(n_records) // 2
+    one = Table(X, y, target, counts.astype(float), exposure, groups, weights)
     other = {name: value.copy() for name, value in vars(one).items()}
     other["X"][0] *= -0.03
     other["y"][0], other["target"][0] = 1 - y[0], -target[0]
     other["counts"][0], other["exposure"][0] = counts[0] + 3, 2.5 - exposure[0]
+    other["weights"][0] = WEIGHTS[0]
     return one, Table(**other)
 
 
@@ -145,6 +151,11 @@ def fit(model, target="y", of_one_column=False, **of_records):
         return model().fit(X, getattr(data, target), **given)
 
     return lambda n_features: run
+
+
+def weighing(model):
+    """Return a model with public bounds of weights."""
+    return partial(model, weight_bounds=WEIGHTS)
 
 
 def started(model, target="y"):
@@ -247,7 +258,7 @@ def rich(model, target="y", **of_records):
 
     def run(data):
         with ExitStack() as patches:
-            for rule in ("expands", "expands_richly"):
+            for rule in ("expands", "buys_distributions", "multiplies"):
                 patches.enter_context(patch.object(rules, rule, lambda *_: True))
             patches.enter_context(patch.object(rules, "LEAST_STRENGTH", 0.0))
             patches.enter_context(patch.object(rules, "cosines_of_scales", lambda _: 2))
@@ -531,6 +542,7 @@ HOSTILE = (WritesInPlace, WritesByForce, Counts, Keeps, Warns, Raises, Reshapes,
 """A step for each hypothesis on others' code that it may break."""
 
 PERSONS = {"groups": "groups"}
+WEIGHED = {"sample_weight": "weights"}
 unconditioned = {"conditioning": None}
 WAYS_OUT = {
     "noisy_gd": fit(by(NoisyGD(n_steps=3))),
@@ -623,6 +635,30 @@ WAYS_OUT = {
     "PrivatePoissonRegressor calibrated": calibrated(
         fit(partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts")
     ),
+    "noisy_gd weighted": fit(by(NoisyGD(n_steps=3), weighing(plain)), **WEIGHED),
+    "dp_sgd weighted rows": fit(by(DPSGD(n_steps=4, batch_size=30), weighing(plain)), **WEIGHED),
+    "sufficient_statistics weighted": fit(
+        by(SufficientStatistics(), weighing(partial(ridge, **unconditioned))), "target", **WEIGHED
+    ),
+    "PrivateLogisticRegression weighted": calibrated(
+        fit(weighing(partial(logistic, conditioning=0.3, class_weight="private")), **WEIGHED)
+    ),
+    "PrivateLogisticRegression weighted, persons": calibrated(
+        fit(weighing(partial(logistic, conditioning=0.3)), **WEIGHED, **PERSONS)
+    ),
+    "PrivateRidge weighted": fit(
+        weighing(partial(ridge, conditioning=0.3)), "target", **WEIGHED, **PERSONS
+    ),
+    "PrivateRidge by products, weighted": solved(
+        fit(weighing(partial(ridge, conditioning=0.3)), "target", **WEIGHED)
+    ),
+    "PrivatePoissonRegressor weighted": fit(
+        weighing(partial(counting, target_bounds=(0, 8), conditioning=0.3)),
+        "counts",
+        exposure="exposure",
+        **WEIGHED,
+    ),
+    "PrivateGAMClassifier weighted": rich(weighing(gam), **WEIGHED),
     "PrivateGAMClassifier": rich(gam),
     "PrivateGAMClassifier of few records": fit(gam),
     "PrivateGAMClassifier persons": rich(gam, **PERSONS),

@@ -83,7 +83,7 @@ def test_a_pure_budget_names_the_solvers_that_can_keep_it():
     ("name", "answer"),
     [
         ("C", r"scikit-learn's C is 1/\(n_samples \* alpha\)"),
-        ("sample_weight", "every record counts once"),
+        ("sample_weight", "Give weight_bounds, and sample_weight to fit"),
         ("max_iter", r"solver=NoisyGD\(n_steps=...\)"),
         ("tol", "a number of steps that is fixed beforehand"),
         ("warm_start", "begins anew"),
@@ -123,7 +123,7 @@ def test_bounds_must_be_given():
 def test_weights_of_records_are_answered_by_fit(model, instead):
     model, weights = clone(model), np.ones(len(X))
     answer = (
-        "fit takes no sample_weight: .*Instead, for several rows of one "
+        r"fit takes no sample_weight: .*weight_bounds=\(low, high\).*Or, for several rows of one "
         f"person.*{instead}.*cost as k"
     )
     with pytest.raises(TypeError, match=answer):
@@ -133,7 +133,7 @@ def test_weights_of_records_are_answered_by_fit(model, instead):
         make_pipeline(BoundsScaler((-1, 1)), model).fit(X, Y, **{f"{step}__sample_weight": weights})
     with pytest.raises(TypeError, match=r"fit takes no argument 'weight'"):
         model.fit(X, Y, weight=weights)
-    # nothing is promised to those who ask beforehand
+    # nothing is promised to those who ask beforehand, but for routing
     assert not has_fit_parameter(model, "sample_weight")
-    assert "sample_weight" not in model.get_metadata_routing().fit.requests
+    assert model.get_metadata_routing().fit.requests["sample_weight"] is None
     assert not hasattr(model, "coef_")

@@ -322,8 +322,11 @@ def test_metadata_is_routed():
             cross_validate(logistic(), X, Y, cv=2, params={"sample_weight": weights})
         pipeline = make_pipeline(BoundsScaler((-1, 1)), model).fit(X, Y)
         assert 0 <= pipeline.score(X, Y, sample_weight=weights) <= 1
-        with pytest.raises(TypeError, match="sample_weight"):
-            pipeline.fit(X, Y, sample_weight=weights)  # no fit takes weights
+        with pytest.raises(ValueError, match=r"sample_weight.*not explicitly set"):
+            pipeline.fit(X, Y, sample_weight=weights)
+        weighted = logistic().set_params(weight_bounds=(0.5, 2.0))
+        weighted.set_fit_request(sample_weight=True)
+        assert make_pipeline(weighted).fit(X, Y, sample_weight=weights)[0].n_samples_ == len(X)
 
 
 ARRAYS = """

@@ -61,6 +61,8 @@ class Rows(ABC):
         Public bound on the number of rows of a record, for which all sums leave room.
     common : float
         Public factor of the exposures of all rows, or the exposure of those that have none.
+    total : float or None
+        Sum of the weights of rows, once it was bought; None: that of one for each record.
     """
 
     shape: tuple[int, int]
@@ -73,6 +75,7 @@ class Rows(ABC):
     has_exposure = False
     most_rows: int = 1
     common = 1.0
+    total: float | None = None
     expansion: Any = None  # tables of features, where rows are cells
 
     # --- what a source offers ---------------------------------------------------------------------
@@ -230,11 +233,22 @@ class Rows(ABC):
         rows.map = map
         return rows
 
+    def with_total(self, total: float) -> "Rows":
+        """Return the same rows with the sum of their weights."""
+        rows = copy.copy(self)
+        rows.total = total
+        return rows
+
     def with_norm(self, norm: float) -> "Rows":
         """Return the same rows under the map with another ``norm``."""
         return self.with_map(replace(self.map, norm=norm))
 
     # --- public numbers ---------------------------------------------------------------------------
+
+    @property
+    def mass(self) -> float:
+        """What sums of weighted rows are divided by, to be means."""
+        return self.n_records if self.total is None else self.total
 
     @property
     def n_records(self) -> int:

@@ -442,7 +442,7 @@ class LocalRows(Rows):
 
 
 def rows_of(
-    X, y, codes: np.ndarray | None, most_rows: int, exposure=None, equal: bool = False
+    X, y, codes: np.ndarray | None, most_rows: int, exposure=None, equal: bool = False, weight=None
 ) -> LocalRows:
     """Return the rows that are used, with their persons and weights.
 
@@ -459,6 +459,8 @@ def rows_of(
         Exposure of each row, or of all, see `LocalRows`.
     equal : bool, default=False
         Whether weights of rows are public and equal, see `skdpdyn.data.persons.by_person`.
+    weight : ndarray of shape (n_rows,) or None, default=None
+        A further weight of each row, in [0, 1].
 
     Returns
     -------
@@ -466,13 +468,16 @@ def rows_of(
     """
     kind = getattr(X, "kind", LocalRows)
     if codes is None:
-        return kind(X, y, exposure=exposure, most_rows=most_rows)
-    used, persons, weight = by_person(codes, most_rows, equal)
+        return kind(X, y, weight, exposure=exposure, most_rows=most_rows)
+    used, persons, of_persons = by_person(codes, most_rows, equal)
     if used is not None:
         X, y = X[used], None if y is None else y[used]
         exposure = exposure[used] if isinstance(exposure, np.ndarray) else exposure
-    weights = weight if weight.size else None
-    return kind(X, y, weights, None, exposure, persons, most_rows)
+        weight = None if weight is None else weight[used]
+    # those of a person add up to less than 1 by more than products of both round
+    weights = of_persons if of_persons.size else None
+    rows = kind(X, y, weights, None, exposure, persons, most_rows)
+    return rows if weight is None else rows.weighted_by(weight)
 
 
 def mapping_terms(rows: Rows) -> int:

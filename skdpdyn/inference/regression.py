@@ -259,6 +259,10 @@ def _regression(model, X, exposure):
             f"class_weight={model.class_weight!r} makes another loss of the likelihood, with "
             "another minimiser and other errors. Use class_weight=None"
         )
+    if getattr(model, "weight_bounds", None) is not None:
+        raise UnsupportedMechanismError(
+            "weight_bounds: no table is known of weighted rows. Fit the model, or leave them None"
+        )
     if isinstance(X, Rows) or hasattr(X, "tocsr"):
         raise TypeError(f"X is a {type(X).__name__}: a table needs dense rows in memory")
     if exposure is not None and not model.family.targets.takes_exposure:

@@ -23,7 +23,7 @@ from skdpdyn.base import (
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
-from skdpdyn.linear_model.parameters import answering, refuse_elsewhere, refuse_in_fit
+from skdpdyn.linear_model.parameters import answering, refuse_elsewhere, weights_in_fit
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.request import request_of
 from skdpdyn.linear_model.start import NUMBERS
@@ -110,6 +110,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     """
 
     family: ClassVar[Family]
+    __metadata_request__fit: ClassVar = {"sample_weight": None}  # not in the signature
 
     # attributes that a fit sets, for editors and type checkers
     coef_: np.ndarray
@@ -147,6 +148,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         bound: str = "tightest",
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
+        weight_bounds: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -211,6 +213,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             with more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100
             million persons. "objective_perturbation" costs more the higher the limit is, and needs
             a number.
+        weight_bounds : tuple (low, high) or None, default=None
+            Public bounds of the weights that ``fit`` is given as ``sample_weight``, such as the
+            inverse probability of being in a survey's sample. A weight must follow from its own
+            record: one that was raked, normalised or fitted depends on other records, which no
+            guarantee covers. Records weigh w/high; 0.5 % of mu^2 buys the sum of all weights. The
+            larger high is to the mean weight, the more noise. None: ``sample_weight`` is refused.
         diagnostics : bool, default=False
             Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than
             ``data_norm``, and of numbers to learn outside of their bounds. See ``diagnostics_`` and
@@ -240,6 +248,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         self.bound = bound
         self.adjacency = adjacency
         self.max_rows_per_person = max_rows_per_person
+        self.weight_bounds = weight_bounds
         self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -363,7 +372,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             hazards (`skdpdyn.inference.person_periods`). A person with more rows is an error. None:
             rows weigh 1/k, and the parameter of that name limits them.
         **not_taken : dict
-            Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
+            ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
 
         Returns
         -------
@@ -389,9 +398,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         PrivacyLeakWarning
             If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
-        refuse_in_fit(self, not_taken)
+        weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, unit, None, max_rows_per_person)
+            fit(model, X, y, groups, unit, None, max_rows_per_person, weight)
         remember_rows(self, X)
         return self
 
@@ -576,6 +585,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         bound: str = "tightest",
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
+        weight_bounds: Any = None,
         class_weight: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
@@ -596,6 +606,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             bound=bound,
             adjacency=adjacency,
             max_rows_per_person=max_rows_per_person,
+            weight_bounds=weight_bounds,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -718,6 +729,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         bound: str = "tightest",
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
+        weight_bounds: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -737,6 +749,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
             bound=bound,
             adjacency=adjacency,
             max_rows_per_person=max_rows_per_person,
+            weight_bounds=weight_bounds,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,

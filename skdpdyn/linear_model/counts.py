@@ -95,7 +95,7 @@ class CountUnits(TargetUnits):
 
     def _rate(self, learning, spending, part):
         """Return the rate that was bought; without it, one of an exposure of 1."""
-        rows, n_samples = learning.rows, learning.rows.n_records
+        rows, n_samples = learning.rows, learning.rows.mass
         largest = learning.target.largest
 
         def scale(centre):
@@ -132,7 +132,7 @@ def _mean(name, rows, n_samples, spending, centre=0.0):
 
     A record moves the sum of numbers in [0, 1] by 1 at most, under both relations.
     """
-    sensitivity = 1 + target_rounding(n_samples, rows.most_rows)
+    sensitivity = 1 + target_rounding(rows.n_records, rows.most_rows)
     found = float(spending.release(name, rows.target_sum(centre), sensitivity))
     std = sensitivity * spending.noise_multiplier(name)
     return found / n_samples, std / n_samples

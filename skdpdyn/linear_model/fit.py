@@ -11,7 +11,7 @@ from skdpdyn.blas import threads_of
 from skdpdyn.conditioning import FittedConditioning
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.linear_model.parameters import check_persons, checked
+from skdpdyn.linear_model.parameters import check_persons, checked, weights_of
 from skdpdyn.linear_model.parts import COLUMN_LEVELS, LEVELS
 from skdpdyn.linear_model.plan import plan
 from skdpdyn.linear_model.reading import Reading, read
@@ -31,6 +31,7 @@ def fit(
     unit: str | None,
     exposure: Any = None,
     most_rows: int | None = None,
+    weight: Any = None,
 ) -> None:
     """Read the records, run what the plan says, and set what was learnt on the estimator."""
     unit = unit_of(groups, unit)
@@ -39,7 +40,10 @@ def fit(
     check_random_state(model.random_state)
     checked(model)
     with read(model, X, y, groups, exposure) as reading:
-        reading = replace(reading, given_rows=most_rows)
+        weights = weights_of(model, weight, reading.X.shape[0])
+        if weights is not None and reading.elsewhere:
+            raise ValueError("sample_weight needs all rows in memory: pass arrays, or no weights")
+        reading = replace(reading, given_rows=most_rows, weights=weights)
         if groups is not None:
             check_persons(model, most_rows)
         planned = plan(request_of(model, *reading.shape, reading.seen))

@@ -29,7 +29,7 @@ from skdpdyn.linear_model.base import (
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
-from skdpdyn.linear_model.parameters import answering, refuse_in_fit
+from skdpdyn.linear_model.parameters import answering, weights_in_fit
 from skdpdyn.linear_model.poisson import (
     PrivatePoissonRegressor,
     rates_of_logarithms,
@@ -440,6 +440,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         bound: str = "tightest",
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
+        weight_bounds: Any = None,
         class_weight: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
@@ -461,6 +462,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
             bound=bound,
             adjacency=adjacency,
             max_rows_per_person=max_rows_per_person,
+            weight_bounds=weight_bounds,
             class_weight=class_weight,
             diagnostics=diagnostics,
             random_state=random_state,
@@ -569,6 +571,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         bound: str = "tightest",
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
+        weight_bounds: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -589,6 +592,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             bound=bound,
             adjacency=adjacency,
             max_rows_per_person=max_rows_per_person,
+            weight_bounds=weight_bounds,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -628,18 +632,18 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         unit : str or None, default=None
             What ``groups`` holds the ids of: "household", say.
         **not_taken : dict
-            Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
+            ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
 
         Returns
         -------
         self : object
             The fitted estimator. If an error is raised, the estimator is left as it was before.
         """
-        refuse_in_fit(self, not_taken)
+        weight = weights_in_fit(self, not_taken)
         if exposure is not None and self.loss != "poisson":
             raise ValueError("exposure goes with loss='poisson'")
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, unit, exposure)
+            fit(model, X, y, groups, unit, exposure, weight=weight)
         remember_rows(self, X)
         return self
 

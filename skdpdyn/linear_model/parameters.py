@@ -6,10 +6,19 @@ from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec
 
+import numpy as np
+
 from skdpdyn.base import check_n_jobs, check_verbose
 from skdpdyn.data.persons import checked_most_rows
 from skdpdyn.privacy import Adjacency
-from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named
+from skdpdyn.privacy.checks import (
+    as_float,
+    checked_choice,
+    checked_flag,
+    checked_pair,
+    is_auto,
+    is_named,
+)
 from skdpdyn.privacy.needs import checked_bound
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 
@@ -41,7 +50,36 @@ def checked(model: Any) -> dict[str, Any]:
         "fit_intercept": fit_intercept,
         "intercept_scaling": scaling,
         "diagnostics": diagnostics,
+        "least_weight": _least_weight(getattr(model, "weight_bounds", None)),
     }
+
+
+def _least_weight(bounds):
+    """Return the least weight of a row over the largest; 1 where none are given."""
+    if bounds is None:
+        return 1.0
+    low, high = checked_pair(bounds, "weight_bounds")
+    if not 0 <= low < high:
+        raise ValueError(f"weight_bounds={bounds!r} must be two numbers >= 0, the lower first")
+    return low / high
+
+
+def weights_of(model: Any, given: Any, n_rows: int) -> np.ndarray | None:
+    """Return weights of rows over the largest that there may be, or an error that quotes none."""
+    bounds = getattr(model, "weight_bounds", None)
+    if given is None and bounds is None:
+        return None
+    try:
+        weights = np.asarray(() if given is None else given, dtype=np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    low, high = bounds
+    if weights.shape != (n_rows,) or not np.all((low <= weights) & (weights <= high)):
+        raise ValueError(
+            f"weight_bounds={bounds!r}: fit needs sample_weight, a number within these public "
+            "bounds for each row of X"
+        )
+    return weights / high
 
 
 def solver_of(model: Any) -> Solver:
@@ -127,9 +165,11 @@ _ELSEWHERE = {
     "class_weight": (
         "weigh classes by a threshold on decision_function that is chosen without the records"
     ),
-    "sample_weight": "a weight is a part of the record, and would change how far one record can "
-    "move the model: every record "
-    "counts once. For counts of unequal exposure see PrivatePoissonRegressor's exposure",
+    "sample_weight": (
+        "a weight is a part of the record, and would change how far one record can move the model. "
+        "Give weight_bounds, and sample_weight to fit. For counts of unequal exposure see "
+        "PrivatePoissonRegressor's exposure"
+    ),
     "max_iter": (
         "the number of steps is a parameter of a solver, which noise depends on: "
         "solver=NoisyGD(n_steps=...)"
@@ -164,11 +204,13 @@ def answering(init: Callable[P, None]) -> Callable[P, None]:
     return answered
 
 
-def refuse_in_fit(estimator: Any, not_taken: Any) -> Any:
-    """Refuse what fit does not take; say of weights what to do instead."""
+def weights_in_fit(estimator: Any, not_taken: Any) -> Any:
+    """Return the weights of rows; refuse what fit does not take, and weights without bounds."""
     for name in not_taken:
         if name != "sample_weight":
             raise TypeError(f"{type(estimator).__name__}.fit takes no argument {name!r}")
+        if getattr(estimator, "weight_bounds", None) is not None:
+            return not_taken[name]
         instead = "for several rows of one person pass groups"
         if hasattr(estimator, "class_weight"):
             instead += ", to weigh classes class_weight={label: weight} of public numbers"
@@ -176,8 +218,9 @@ def refuse_in_fit(estimator: Any, not_taken: Any) -> Any:
             instead += ", for counts of unequal exposure exposure to PrivatePoissonRegressor.fit"
         raise TypeError(
             "fit takes no sample_weight: a weight is a part of the record, and would change how "
-            "far one record can move "
-            f"the model, so that every record counts once. Instead, {instead}. To repeat "
-            "records is no way round: "
+            "far one record can move the model. Give weight_bounds=(low, high) of weights that "
+            "follow from their own record alone, as those of a survey's design do. Or, "
+            f"{instead}. To repeat records is no way round: "
             "k copies of a record cost as k records"
         )
+    return None

@@ -22,7 +22,7 @@ from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Learning, Request
 from skdpdyn.losses import Loss
 from skdpdyn.spending import COUNTS, TRAINING, Share, Spending, total_of
 
-DISTRIBUTIONS, LEVELS = "column distributions", "levels of columns"
+DISTRIBUTIONS, LEVELS, WEIGHTS = "column distributions", "levels of columns", "sum of weights"
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
 SECOND_RATE, MEAN_RESIDUAL = "second base rate", "mean residual"
 
@@ -105,7 +105,7 @@ class Distributions(Part):
         sensitivity = spending.per_square * math.sqrt(expansion.n_numbers)
         counts = spending.release(DISTRIBUTIONS, rows.cell_counts()[cells], sensitivity)
         std = sensitivity * spending.noise_multiplier(DISTRIBUTIONS)
-        n_samples, steps = learning.plan.request.n_samples, rules.DISTRIBUTION_STEPS
+        n_samples, steps = rows.mass, rules.DISTRIBUTION_STEPS
         found = np.zeros(expansion.n_cells)
         found[cells] = counts / n_samples
         learning.rows = rows.with_expansion(
@@ -232,7 +232,7 @@ class ClassShares(TargetUnits):
         """
         n_outputs, shares = learning.plan.objective.n_outputs, self.weighted(learning, spending)
         std = spending.per_record * spending.noise_multiplier(MEAN_RESIDUAL)
-        if rules.LEAST_RATE * std > shares.min() * learning.rows.n_records:
+        if rules.LEAST_RATE * std > shares.min() * learning.rows.mass:
             return np.zeros(n_outputs)
         half = np.array([-residual[0], residual[0]]) / 2 if n_outputs == 1 else residual / 2
         seen, predicted = (np.maximum(shares + away, shares / 8) for away in (-half, half))
@@ -267,9 +267,10 @@ class NumberUnits(TargetUnits):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        rows, n_samples, mean = learning.rows, learning.plan.request.n_samples, 0.0
+        rows, n_samples, mean = learning.rows, learning.rows.mass, 0.0
         if TARGET_MEAN in spending.shares:
-            sensitivity = spending.per_record + target_rounding(n_samples, rows.most_rows)
+            rounding = target_rounding(rows.n_records, rows.most_rows)
+            sensitivity = spending.per_record + rounding
             total = float(spending.release(TARGET_MEAN, rows.target_sum(), sensitivity))
             mean = min(max(total / n_samples, -1.0), 1.0)
         scale = 1.0
@@ -278,6 +279,25 @@ class NumberUnits(TargetUnits):
             part = rules.TARGET_QUANTILE
             scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
         learning.rows, learning.units = rows.with_target(mean, scale), (mean, scale)
+
+
+class WeightTotal(Part):
+    """The sum of the weights of rows, by which means of weighted rows are divided.
+
+    A record moves it by 1 at most, under both relations: weights are divided by their public bound.
+    """
+
+    def share(self, request):
+        """See `Part.share`."""
+        request.check_buys("weight_bounds", "Use the default solver")
+        return {WEIGHTS: Share(rules.WEIGHTS_SHARE)}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        rows = learning.rows
+        least = max(learning.plan.request.least_weight, 1 / rows.n_records)
+        (found,) = spending.release(WEIGHTS, rows.counts("distances", np.array([math.inf])), 1.0)
+        learning.rows = rows.with_total(rows.n_records * min(max(found / rows.n_records, least), 1))
 
 
 class ClassWeights(Part):
@@ -317,8 +337,8 @@ def _noisy_shares(learning, spending):
     beyond = 1 - 1 / n_classes
     sensitivity = spending.per_square if spending.per_record > 1 else math.sqrt(beyond)
     found = spending.release(CLASS_COUNTS, counts - counts.sum() / n_classes, sensitivity)
-    found = 1 / n_classes + (found - found.mean()) / rows.n_records
-    std = sensitivity * spending.noise_multiplier(CLASS_COUNTS) * math.sqrt(beyond) / rows.n_records
+    found = 1 / n_classes + (found - found.mean()) / rows.mass
+    std = sensitivity * spending.noise_multiplier(CLASS_COUNTS) * math.sqrt(beyond) / rows.mass
     return found, std
 
 
@@ -344,6 +364,7 @@ class Curvature(Part):
             of_rows = row_map.moment / row_map.norm**2
             top = min(1 + scaling**2, max(scaling**2, of_rows))
             enough = max(enough, rules.STEPS_OF_SLOW * top / of_rows)
+            top *= learning.rows.mass / learning.rows.n_records  # which gradients are divided by
         learning.facts = replace(learning.facts, top=top, enough=enough)
 
 
@@ -435,7 +456,7 @@ class MeanResidual(Part):
         total, _ = sums_of_rows(
             MEAN_RESIDUAL, objective.loss, bound, coef, intercept, learning, spending
         )
-        move = units.moved(learning, spending, total / learning.rows.n_records)
+        move = units.moved(learning, spending, total / learning.rows.mass)
         learning.theta[-intercept.size :] += move / objective.intercept_scaling
 
 
@@ -472,4 +493,4 @@ class StartingPoint(Part):
 DIAGNOSTICS, COLUMN_LEVELS, CELLS = Diagnostics(), ColumnLevels(), Distributions()
 ROWS_MAP, PRODUCTS = RowsMap(), Products()
 CLASS_WEIGHTS, ROWS_CURVATURE = ClassWeights(), Curvature()
-START, RESIDUAL = StartingPoint(), MeanResidual()
+START, RESIDUAL, TOTAL = StartingPoint(), MeanResidual(), WeightTotal()

@@ -20,7 +20,7 @@ from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.linear_model.counts import CountUnits, loss_of_counts
 from skdpdyn.linear_model.family import Family
 from skdpdyn.linear_model.fit import fit
-from skdpdyn.linear_model.parameters import refuse_in_fit
+from skdpdyn.linear_model.parameters import weights_in_fit
 from skdpdyn.linear_model.targets import (
     Counts,
     exposures,
@@ -146,7 +146,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             hazards (`skdpdyn.inference.person_periods`). A person with more rows is an error. None:
             rows weigh 1/k, and the parameter of that name limits them.
         **not_taken : dict
-            Nothing else is taken. ``sample_weight`` raises an error that says what to do instead.
+            ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
 
         Returns
         -------
@@ -171,9 +171,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         PrivacyLeakWarning
             If target bounds are taken from y, or ``random_state`` is an int.
         """
-        refuse_in_fit(self, not_taken)
+        weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, unit, exposure, max_rows_per_person)
+            fit(model, X, y, groups, unit, exposure, max_rows_per_person, weight)
         remember_rows(self, X)
         return self
 

@@ -37,12 +37,15 @@ class Reading:
         Number of each row's person; None: every row is a record.
     given_rows : int or None
         Most rows of a person, where a fit was given it.
+    weights : ndarray of shape (n_rows,) or None
+        Weights of rows, in [0, 1]; None: they were given none.
     """
 
     X: Any
     target: Target
     persons: np.ndarray | None
     given_rows: int | None = None
+    weights: np.ndarray | None = None
 
     @property
     def elsewhere(self) -> bool:
@@ -84,7 +87,7 @@ class Reading:
         target = self.target
         if not self.elsewhere:
             known = self.X, target.values, self.persons, most_rows, target.exposure
-            return rows_of(*known, equal=self.equal)
+            return rows_of(*known, equal=self.equal, weight=self.weights)
         rows = self.X.with_targets(target.encode)
         rows.most_rows = most_rows  # leaves as much room as an array: same bits
         return rows

@@ -27,6 +27,7 @@ from skdpdyn.linear_model.parts import (
     ROWS_CURVATURE,
     ROWS_MAP,
     START,
+    TOTAL,
 )
 from skdpdyn.linear_model.slope import SLOPE
 from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Recipe, Request
@@ -48,6 +49,7 @@ class AsIs(Recipe):
         """See `Recipe.parts`."""
         return (
             *_where(request.diagnostics, DIAGNOSTICS),
+            *_where(request.least_weight < 1 and (self.maps or self.composes), TOTAL),
             *self.bought(request),
             *_where(request.start is not None, START),
         )
