@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.conditioning import Conditioning
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.linear_model.slope import SUMS, _step
+from skdpdyn.linear_model.slope import SUMS, posterior
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
@@ -315,10 +315,10 @@ def test_a_slope_is_the_posterior_mean_of_one_step():
     w = p * (1 - p)
     np.testing.assert_allclose(out, [p - y, (p - y) * u, w, w * u, w * u**2], atol=1e-12)
     assert np.linalg.norm(out, axis=0).max() <= SUMS.lipschitz
-    slope, shift = _step(1e3 * out.sum(axis=1), 1.0)
+    slope, shift = posterior(1e3 * out.sum(axis=1), 1.0)
     bend = np.array([[w.sum(), w @ u], [w @ u, w @ u**2]])
     np.testing.assert_allclose(
         [shift, slope], -np.linalg.solve(bend, out[:2].sum(axis=1)), rtol=1e-2
     )
     assert slope < -0.2
-    assert _step(out.sum(axis=1), 1e9) == pytest.approx((0, 0), abs=1e-6)
+    assert posterior(out.sum(axis=1), 1e9) == pytest.approx((0, 0), abs=1e-6)

@@ -218,7 +218,8 @@ def test_without_an_optional_library_the_error_has_the_line_to_paste(monkeypatch
     model = clone(MODELS["logistic"][0]).fit(X, LABELS)
     ledger = Ledger(tmp_path / "ledger.json", cap=(1.0, 1e-6))
     uses = [
-        *(("skl2onnx", "onnx", lambda: to_onnx(model)), ("skops", "release", io._skops)),
+        ("skl2onnx", "onnx", lambda: to_onnx(model)),
+        ("skops", "release", lambda: io.export(model, tmp_path / "folder")),
         ("matplotlib", "plot", lambda: PrivacyDynamicsDisplay.from_estimator(model)),
         *(("matplotlib", "plot", ledger.plot), ("pandas", "plot", evaluated(model).to_frame)),
     ]

@@ -202,9 +202,9 @@ def test_composing_takes_the_least_bound_and_failures_never_help(other):
         joint = GaussianDP(mu).compose(other).epsilon(1e-6)
         failing = GaussianDP(mu, failure=1e-15).compose(other).epsilon(1e-6)
         grids = PrivacyLossDP(((GaussianDP(mu), 1), (other, 1))).epsilon(1e-6)
-        curves = SummedCurve((LinearCurve(mu**2 / 2), other._renyi_curve()))
+        curves = SummedCurve((LinearCurve(mu**2 / 2), other.rdp))
         assert joint <= min(failing, grids * (1 + 1e-7), RenyiDP(curves).epsilon(1e-6))
-    curve = RepeatedCurve(other._renyi_curve(), 2)
+    curve = RepeatedCurve(other.rdp, 2)
     assert other.compose(other).epsilon(1e-6) <= RenyiDP(curve).epsilon(1e-6) * (1 + 1e-12)
 
 

@@ -74,13 +74,13 @@ class Slope(Part):
         sums, std = sums_of_rows(
             SUMS_OF_SLOPE, SUMS, SUMS.lipschitz, coefs, intercepts, learning, spending
         )
-        by_slope, by_shift = _step(sums, std)
+        by_slope, by_shift = posterior(sums, std)
         slope = min(max(1 + by_slope, rules.SLOPES[0]), rules.SLOPES[1])
         moved = base + slope * (intercept - base) + by_shift
         learning.theta = np.append(slope * coef, moved / objective.intercept_scaling)
 
 
-def _step(sums, std):
+def posterior(sums: np.ndarray, std: float) -> tuple[float, float]:
     """Return the posterior mean of a change of slope, and of a shift."""
     residuals, (w, first, second) = sums[:2], sums[2:]
     bend, prior = np.array([[w, first], [first, second]]), np.diag(np.square(rules.SLOPE_PRIOR))
