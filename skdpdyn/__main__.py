@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import skdpdyn
 from skdpdyn.privacy.report import check_report
@@ -91,7 +92,8 @@ def compile_kernels() -> None:
 
     dense = np.cos(np.arange(8000.0)).reshape(2000, 4)
     number, classes = dense[:, 0], np.digitize(dense[:, 0], [-0.5, 0.5])
-    target, columns = {"target_bounds": (-1, 1)}, {"bounds": (-1, 1)}
+    target: dict[str, Any] = {"target_bounds": (-1, 1)}
+    columns: dict[str, Any] = {"bounds": (-1, 1)}
     models = (
         (skdpdyn.PrivateLogisticRegression(classes=[False, True]), number > 0),
         (skdpdyn.PrivateSoftmaxRegression(classes=[0, 1, 2]), classes),
