@@ -292,7 +292,7 @@ class Spending:
 
 @contextmanager
 def buying(
-    shares: Mapping[str, Share], budget: Budget, n_samples: int, random_state: int | None
+    shares: Mapping[str, Share], budget: Budget, n_samples: int, seed: int | None
 ) -> Iterator[tuple[Spending, Spent]]:
     """Yield what buys all of some shares, and what that will spend; check it at the end.
 
@@ -304,7 +304,7 @@ def buying(
         The whole budget.
     n_samples : int
         Number of records, for warnings.
-    random_state : int or None
+    seed : int or None
         Seed of the noise, for tests.
 
     Raises
@@ -314,7 +314,7 @@ def buying(
     """
     plan = planned(shares, budget)
     warn_of_weak_budget(budget, n_samples)
-    (generator,) = generators(random_state)
+    (generator,) = generators(seed)
     spending = Spending(budget, shares, generator)
     yield spending, plan
     if spending.record() != plan.mechanism:

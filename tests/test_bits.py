@@ -269,18 +269,18 @@ def test_no_other_line_adds_noise():
 
 
 def test_planted_bug_a_count_that_is_shown(monkeypatch):
-    def publish(self, plan, n_samples, codes, ranges):
-        full(self, plan, n_samples, codes, ranges)
+    def publish(self, *spent):
+        full(self, *spent)
         self.n_long_ = self.rows_seen
 
-    full = preprocessing.PrivateScaler._publish
+    full = preprocessing.PrivateScaler._publish_plan
     rows = preprocessing.rows_of
 
     def counting(X, *others):
         preprocessing.PrivateScaler.rows_seen = int(np.sum(np.linalg.norm(X, axis=1) > 0.9))
         return rows(X, *others)
 
-    monkeypatch.setattr(preprocessing.PrivateScaler, "_publish", publish)
+    monkeypatch.setattr(preprocessing.PrivateScaler, "_publish_plan", publish)
     monkeypatch.setattr(preprocessing.PrivateScaler, "rows_seen", 0, raising=False)
     monkeypatch.setattr(preprocessing, "rows_of", counting)
     with pytest.raises(AssertionError):
