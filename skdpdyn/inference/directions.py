@@ -21,6 +21,8 @@ ABOVE_NOISE = 1.0  # standard deviations above the norm of its noise: an eigenva
 SEEN = 1.0  # the same above the norm of noise in all directions that do not count
 # A coefficient is refused if this part of it, squared, lies in directions that are not carried
 LEAST_PART = 0.01
+# The weakest direction may have as much less than the mean; and advice errs on the side of more
+USUAL, LATER = 3.0, 1.25
 LARGEST_VARIANCE_NOISE = 0.25  # standard deviation of the noise on a variance, over the variance
 TOTAL, TOTAL_SHARE = "weight of rows", 0.005
 _NAMED, _MOST_NAMES = 0.3, 4  # least load of a column over the largest, and how many are named
@@ -160,14 +162,16 @@ class Inverse:
         The inverse; 0 in other directions.
     weak, blind : ndarray of shape (n_directions, m)
         Directions that do not carry, and those of them in which nothing but noise is seen.
-    factor : float
-        By how much mu is too small for all directions to carry in which something is seen.
+    factor, blind_factor : float
+        By how much mu is too small for all directions to carry in which something is seen, and for
+        the others; infinite if these would be seen by now, were they like the rest.
     """
 
     matrix: np.ndarray
     weak: np.ndarray
     blind: np.ndarray
     factor: float
+    blind_factor: float
 
 
 def inverted(moment: Moment, least: float = 0.0) -> Inverse:
@@ -183,10 +187,13 @@ def inverted(moment: Moment, least: float = 0.0) -> Inverse:
     n_blind = n_weak
     while n_blind and values[n_blind - 1] > moment.std * (math.sqrt(2 * n_blind) + SEEN):
         n_blind -= 1
-    factor = least / values[n_blind] if n_blind < n_weak else math.nan
+    factor = LATER * least / values[n_blind] if n_blind < n_weak else math.nan
+    usual = max(np.trace(moment.matrix), moment.std) / len(values)  # rows are about alike
+    blind_factor = LATER * USUAL * least / usual if usual < USUAL * least else math.inf
     strong = vectors[:, n_weak:]
     matrix = (strong / values[n_weak:]) @ strong.T
-    return Inverse(matrix, vectors[:, :n_weak].T, vectors[:, :n_blind].T, float(factor))
+    weak, blind = vectors[:, :n_weak].T, vectors[:, :n_blind].T
+    return Inverse(matrix, weak, blind, float(factor), float(blind_factor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +240,7 @@ def estimates(
     sizes = np.sum(units**2, axis=1)
     weak, blind = (np.sum((units @ of.T) ** 2, axis=1) for of in (inverse.weak, inverse.blind))
     factor = np.where(weak > LEAST_PART * sizes, inverse.factor, math.nan)
-    factor[blind > LEAST_PART * sizes] = math.inf
+    factor[blind > LEAST_PART * sizes] = inverse.blind_factor
     cov = units @ covariance @ units.T
     if scores is not None:
         spread = np.sum((units @ inverse.matrix) ** 2, axis=1)
