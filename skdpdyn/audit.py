@@ -48,6 +48,7 @@ from skdpdyn.privacy import (
     WithoutReplacement,
 )
 from skdpdyn.privacy.checks import checked_choice
+from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.privacy.guarantees import Guarantee
 
 __all__ = ["Audit", "Call", "Finding", "Listener", "allowed", "audit", "listened", "replayed"]
@@ -346,7 +347,7 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False)
-class Audit:
+class Audit(Shown):
     """Claims of a configuration, beside what was measured.
 
     Attributes
@@ -375,18 +376,27 @@ class Audit:
         """Whether nothing showed more than it claims. A canary can only fail to find a fault."""
         return all(finding.holds for finding in self.findings)
 
-    def __repr__(self) -> str:
-        width = max(len(finding.name) for finding in self.findings)
-        lines = [
-            f"{self.kind} of {self.what}",
-            f"claimed: epsilon={self.epsilon:.6g} at delta={self.delta:.3g}",
-            f"{'':{width}}  {'claimed':>9}  {'measured':>9}   ({self.measure})",
+    def document(self) -> Document:
+        """Return claims and measures, for text and HTML.
+
+        Returns
+        -------
+        Document
+        """
+        rows = [
+            (one.name, f"{one.claimed:.4f}", f"{one.measured:.4f}{'' if one.holds else ' MORE'}")
+            for one in self.findings
         ]
-        for one in self.findings:
-            numbers = f"{one.claimed:9.4f}  {one.measured:9.4f}"
-            lines.append(f"{one.name:{width}}  {numbers}{'' if one.holds else '   MORE'}")
         verdict = "no more than claimed" if self.passed else "MORE THAN CLAIMED: report this"
-        return "\n".join([*lines, verdict])
+        return Document(
+            f"{self.kind} of {self.what}",
+            [("", "claimed", "measured"), *rows],
+            [
+                f"measured: {self.measure}",
+                f"claimed: epsilon={self.epsilon:.6g} at delta={self.delta:.3g}",
+                verdict,
+            ],
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw claimed against measured, a pair of bars for each part.

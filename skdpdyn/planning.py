@@ -25,6 +25,7 @@ from skdpdyn.linear_model.request import request_of
 from skdpdyn.noise import Generator, generators
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_choice, checked_count, checked_number
+from skdpdyn.privacy.display import Document, Shown
 
 __all__ = ["PlannedScore", "PlannedScores", "plan"]
 
@@ -75,8 +76,8 @@ class PlannedScore:
     high: float
 
 
-@dataclass(frozen=True)
-class PlannedScores:
+@dataclass(frozen=True, repr=False)
+class PlannedScores(Shown):
     """Expected scores of fits, as `plan` returns them; ``print`` shows a table.
 
     Parameters
@@ -101,14 +102,26 @@ class PlannedScores:
     not_private: float
     points: tuple[PlannedScore, ...]
 
-    def __str__(self) -> str:
-        lines = [f"{'records':>13} {'epsilon':>8} {self.name:>8}   nine in ten"]
-        lines += [
-            f"{point.n_samples:>13,} {point.epsilon:>8.3g} {point.score:>8.3f}   "
-            f"{point.low:.3f} to {point.high:.3f}"
+    def document(self) -> Document:
+        """Return the table of points, for text and HTML.
+
+        Returns
+        -------
+        Document
+        """
+        rows = [
+            (
+                f"{point.n_samples:,}",
+                f"{point.epsilon:.3g}",
+                f"{point.score:.3f}",
+                f"{point.low:.3f} to {point.high:.3f}",
+            )
             for point in self.points
         ]
-        return "\n".join([*lines, f"{'not private':>22} {self.not_private:>8.3f}"])
+        head = ("records", "epsilon", self.name, "nine in ten")
+        return Document(
+            "expected scores", [head, *rows, ("not private", "", f"{self.not_private:.3f}", "")]
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw scores against epsilon, a curve for each number of records.
