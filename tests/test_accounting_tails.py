@@ -30,6 +30,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy._numerics import smallest_safe
 from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.guarantees import Guarantee, LinearCurve
+from skdpdyn.privacy.numerical import SampledGaussian, TruncatedGaussian
 from skdpdyn.privacy.rounded import RoundedDP
 from skdpdyn.privacy.stored import TYPES
 
@@ -159,6 +160,10 @@ DRAWN = {
     "ContractedDP": lambda rng: ContractedDP(rng.exponential(), rng.exponential(), 3),
     "PerturbedObjectiveDP": lambda rng: PerturbedObjectiveDP(rng.exponential(), rng.uniform()),
     "PrivacyLossDP": drawn_losses,
+    "SampledGaussian": lambda rng: SampledGaussian(rng.uniform(), rng.exponential(), "add_remove"),
+    "TruncatedGaussian": lambda rng: TruncatedGaussian(
+        40, 20, SampledGaussian(rng.uniform(), rng.exponential(), "replace_one", "person")
+    ),
 }
 
 

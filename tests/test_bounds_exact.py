@@ -40,9 +40,8 @@ from skdpdyn.privacy.numerical import (
     ComposedLosses,
     SampledGaussian,
     _band,
-    _hockey_stick,
     discretised,
-    largest_loss,
+    sampled_profile,
 )
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 3.0)
@@ -461,13 +460,13 @@ def test_two_steps_of_batches_are_those_of_a_quadrature(q, z, epsilon, direction
 @pytest.mark.parametrize("z", [0.1, 0.3, 1.0, 30.0, 1e4, 1e6])
 def test_profiles_of_batches_have_the_relative_error_that_grids_allow_for(q, z, direction):
     part = SampledGaussian(q, z, "replace_one" if direction == "replace" else "add_remove")
-    span = largest_loss(part, 1e-28)
+    span = part._reach(1e-28)
     if direction == "add":
         span = min(span, -math.log1p(-q))
     epsilons = span * np.array([0.0, 1e-6, 0.01, 0.1, 0.3, 0.6, 0.9])
     with mpmath.workdps(60):
         exact = [exact_profile(q, z, direction, mpmath.mpf(epsilon)) for epsilon in epsilons]
-    ours = _hockey_stick(direction, part, epsilons)
+    ours = sampled_profile(direction, part, epsilons)
     for one, other in zip(ours, exact, strict=True):
         assert one == pytest.approx(float(other), rel=PROFILE_ERROR, abs=1e-300)
 

@@ -250,6 +250,22 @@ def highest_lines(missed: Callable[[Array], Array], rates: Array) -> Array:
     return curve
 
 
+def convex(gamma: Array, delta: Array) -> Array:
+    """Return the largest convex nonincreasing minorant of points: profiles are convex in gamma."""
+    delta = np.minimum.accumulate(delta)
+    slope = np.diff(delta) / np.diff(gamma)
+    if np.all(np.diff(slope) >= -1e-12 * np.abs(slope[:-1])):
+        return delta
+    hull: list[tuple[float, float]] = []
+    for point in zip(np.append(0.0, gamma).tolist(), np.append(1.0, delta).tolist(), strict=True):
+        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (point[0] - hull[-2][0]) >= (
+            point[1] - hull[-2][1]
+        ) * (hull[-1][0] - hull[-2][0]):
+            hull.pop()
+        hull.append(point)
+    return np.interp(gamma, *np.transpose(hull))
+
+
 def by_element(function: Callable[..., Any], *arrays: Any) -> Array:
     """Apply a scalar function to every element; `np.vectorize` would warn despite ``errstate``."""
     rows = np.broadcast_arrays(*arrays)

@@ -20,6 +20,7 @@ from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError, opti
 from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
     by_element,
+    convex,
     crossing,
     gdp_log_delta,
     gdp_log_deltas,
@@ -426,6 +427,15 @@ class Guarantee(Checked, ABC):
 
     def _closed_form(self, other: "Guarantee") -> "Guarantee | None":
         """Return the composition with ``other`` in closed form, or None; both sides are asked."""
+
+    def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
+        """Return delta at epsilons that grow from 0: one where both directions are alike."""
+        return (convex(np.exp(epsilon), np.minimum(self.delta(epsilon), 1.0)),)
+
+    def _reach(self, tail: float) -> float:
+        """Return a loss that is exceeded with a probability of ``tail`` at most, if that can be."""
+        tail = max(tail, float(self.delta(math.inf)) * (1 + 1e-12))
+        return self.epsilon(min(tail, 1.0))
 
     # For composition with other guarantees; None: not known
 

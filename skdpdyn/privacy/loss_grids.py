@@ -196,22 +196,6 @@ def connect_dots(above: Array, swapped: Array, epsilon: Array) -> Masses:
     return Masses(int(seen[0]) - lower.size, probs[seen[0] : seen[-1] + 1], infinity)
 
 
-def convex(gamma: Array, delta: Array) -> Array:
-    """Return the largest convex nonincreasing minorant of points: profiles are convex in gamma."""
-    delta = np.minimum.accumulate(delta)
-    slope = np.diff(delta) / np.diff(gamma)
-    if np.all(np.diff(slope) >= -1e-12 * np.abs(slope[:-1])):
-        return delta
-    hull: list[tuple[float, float]] = []
-    for point in zip(np.append(0.0, gamma).tolist(), np.append(1.0, delta).tolist(), strict=True):
-        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (point[0] - hull[-2][0]) >= (
-            point[1] - hull[-2][1]
-        ) * (hull[-1][0] - hull[-2][0]):
-            hull.pop()
-        hull.append(point)
-    return np.interp(gamma, *np.transpose(hull))
-
-
 def _masses(fall: Array, widths: Array) -> Array:
     """Return the masses at all points but the first of a profile that falls so between them."""
     masses = fall / -np.expm1(-widths)

@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, reduce, singledispatch
+from functools import cached_property, lru_cache, reduce
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
+from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, solve_epsilon
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number
 from skdpdyn.privacy.fields import Checked, Count, Failure, number
@@ -37,7 +37,6 @@ from skdpdyn.privacy.loss_grids import (
     best_seen,
     best_tilt,
     connect_dots,
-    convex,
     events,
     rare_from,
     split,
@@ -47,9 +46,26 @@ from skdpdyn.privacy.sampled import Noise, Sampled, SampledCurve
 from skdpdyn.privacy.stored import stored, stored_part
 
 
-@stored_part
+class Pair(Guarantee):
+    """A guarantee by a dominating pair of laws, whose profiles in both directions are known."""
+
+    def _delta(self, epsilon: Array) -> Any:
+        flat = np.minimum(epsilon.ravel(), LARGEST_LOSS)  # delta is no larger beyond
+        return np.max(self._profiles(flat), axis=0).reshape(epsilon.shape)
+
+    def _epsilon(self, delta: float) -> float:
+        if delta == 0:
+            return math.inf
+
+        def log_delta(epsilon: float) -> float:
+            return math.log(max(self.delta(epsilon), 1e-300))
+
+        return solve_epsilon(log_delta, delta, self._reach(max(delta, 1e-300)))
+
+
+@stored
 @dataclass(frozen=True)
-class SampledGaussian(Checked):
+class SampledGaussian(Pair):
     """One step of the Poisson-sampled Gaussian mechanism, by its dominating pair.
 
     add_remove: (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2), and the reverse. replace_one:
@@ -63,26 +79,79 @@ class SampledGaussian(Checked):
         Standard deviation z of the noise over the bound on one record's contribution.
     adjacency : {"replace_one", "add_remove"}
         The neighbouring relation.
+    unit : str, default="record"
+        Whom it protects: one of these is what neighbours differ in.
     """
 
     sampling_probability: Sampled
     noise_multiplier: Noise
     adjacency: Neighbours
+    unit: Unit = field(default="record", metadata={"optional": True})
 
-    @property
-    def _shift(self) -> float:
+    def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
+        replaced = self.adjacency is Adjacency.REPLACE_ONE
+        names = ("replace",) if replaced else ("remove", "add")
+        return tuple(sampled_profile(name, self, epsilon) for name in names)
+
+    def _reach(self, tail: float) -> float:
+        # N(m, 1) and N(0, 1), and so their mixture, exceed the edge with at most that probability
+        q, m = self.sampling_probability, 1 / self.noise_multiplier
+        edge = m - float(special.ndtri_exp(math.log(tail)))
+        with np.errstate(divide="ignore"):
+            log_q, log_rest = np.log(q), np.log1p(-q)
+            up = float(np.logaddexp(log_rest, log_q + m * edge - m * m / 2))
+            down = float(np.logaddexp(log_rest, log_q - m * edge - m * m / 2))
+        return up - down if self.adjacency is Adjacency.REPLACE_ONE else max(up, -down)
+
+    def _gaussian_bound(self) -> float:
+        # joint convexity: sampling never hurts
         return self.adjacency.sum_sensitivity(1.0) / self.noise_multiplier
-
-    def _gaussian_bound(self) -> float | None:
-        return self._shift  # joint convexity: sampling never hurts
 
     def _renyi_curve(self) -> Any:
         return SampledCurve(self.sampling_probability, self.noise_multiplier, self.adjacency)
 
 
-@stored_part
+def sampled_profile(direction: str, part: Any, epsilon: Array) -> Array:
+    """Return P(A) - e^epsilon Q(A) at many epsilons >= 0, A where P > e^epsilon Q.
+
+    It is made of positive terms, profiles of Gaussians without sampling, so that it has its digits
+    in the tails too. Under replace_one, with e the edge of A, phi(x) M(x) the tail of the normal
+    law, and both densities equal at e, it is
+
+        q e^epsilon phi(e + m) (M(e - m) - M(e + m)) + (1 - q) (e^epsilon - 1) phi(e) (M(e - m) -
+        M(e)).
+    """
+    q, m = part.sampling_probability, 1 / part.noise_multiplier
+    if direction == "replace":  # the edge is a root of a quadratic equation in e^(m x)
+        with np.errstate(over="ignore", divide="ignore"):
+            root = np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
+            # arcsinh(x) of huge x is log(2 x), where x itself overflows
+            log_double = np.log1p(-q) - np.log(q) + (m * m + epsilon) / 2
+            log_double = log_double + np.log(-np.expm1(-epsilon))
+        edge = (epsilon / 2 + np.where(np.isfinite(root), root, log_double)) / m
+        log_ratio = m * edge - m * m / 2  # of densities of N(m, 1) and N(0, 1) on the edge
+        both = q * np.exp(epsilon - 2 * m * edge + gdp_log_deltas(2 * m * edge, 2 * m))
+        one = np.exp(epsilon - log_ratio + gdp_log_deltas(np.maximum(log_ratio, 0.0), m))
+        swapped = np.exp(epsilon + gdp_log_deltas(np.maximum(-log_ratio, 0.0), m))
+        swapped += np.exp(epsilon) * np.expm1(np.maximum(-log_ratio, 0.0))
+        one = np.where(log_ratio >= 0, one, swapped)
+        delta = both + (1 - q) * -np.expm1(-epsilon) * one
+    elif direction == "remove":
+        delta = q * np.exp(gdp_log_deltas(np.log1p(np.expm1(epsilon) / q), m))
+    else:
+        # the ratio of N(m, 1) and N(0, 1) on the edge, so that nothing near 1 cancels
+        ratio = np.expm1(-epsilon) + q if q < 0.5 else np.exp(-epsilon) - (1 - q)
+        ratio = np.maximum(ratio / q, 0.0)
+        with np.errstate(divide="ignore"):
+            near_1 = np.log1p(np.maximum(np.expm1(-epsilon) / q, -0.9))
+            log_ratio = np.where(ratio < 0.5, np.log(ratio), near_1)
+        delta = q * ratio * np.exp(epsilon + gdp_log_deltas(-log_ratio, m))
+    return np.clip(delta, 0.0, 1.0)
+
+
+@stored
 @dataclass(frozen=True)
-class TruncatedGaussian(Checked):
+class TruncatedGaussian(Pair):
     """One step of Poisson batches that are cut, by a dominating pair (arXiv 2508.15089).
 
     Fix the other records, and let O be how many of them the step draws. With O < B, the step is a
@@ -107,9 +176,29 @@ class TruncatedGaussian(Checked):
     sampled: SampledGaussian
 
     @property
-    def adjacency(self) -> Any:
+    def adjacency(self) -> Any:  # type: ignore[override]
         """The neighbouring relation."""
         return self.sampled.adjacency
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """Whom it protects."""
+        return self.sampled.unit
+
+    def with_unit(self, unit: str) -> Any:
+        """See `Guarantee.with_unit`."""
+        return replace(self, sampled=self.sampled.with_unit(unit))
+
+    def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
+        cut, pushed = self.pushed
+        kept = self.sampled._profiles(epsilon)
+        if cut < _HARDLY:
+            return tuple(np.minimum(one + cut, 1.0) for one in kept)
+        more = cut * sampled_profile("replace", pushed, epsilon)
+        return tuple((1 - cut / _ROOM**2) * one + more for one in kept)
+
+    def _reach(self, tail: float) -> float:
+        return max(one._reach(tail) for one in {self.sampled, self.pushed[1]})
 
     @cached_property
     def pushed(self) -> tuple[float, SampledGaussian]:
@@ -187,7 +276,6 @@ class RepeatedCurve(Checked):
         return adjacency_of(self.curve)
 
 
-_PAIRS = SampledGaussian, TruncatedGaussian
 ACCURACY = 5e-6  # relative error of epsilon at which the grid is fine enough
 Accuracy: TypeAlias = Annotated[float, number(lambda x: 0 < x < 1, "a number in (0, 1)")]
 
@@ -206,7 +294,7 @@ class PrivacyLossDP(Guarantee):
 
     Parameters
     ----------
-    parts : sequence of (Guarantee or SampledGaussian, int)
+    parts : sequence of (Guarantee, int)
         The parts, each with its number of repetitions.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that all parts hold for.
@@ -268,7 +356,7 @@ class PrivacyLossDP(Guarantee):
 
     def _check_part(self, part: Any) -> None:
         """Refuse what cannot be composed, or protects something else."""
-        if not isinstance(part, (Guarantee, *_PAIRS)):
+        if not isinstance(part, Guarantee):
             raise ValueError(f"part {part!r} must be a guarantee")
         if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:
             raise UnsupportedMechanismError(
@@ -306,8 +394,6 @@ class PrivacyLossDP(Guarantee):
 
     def _largest_loss(self) -> float:
         """Return the largest privacy loss: the sum of those of the parts, or infinity."""
-        if not all(isinstance(part, Guarantee) for part, _ in self.parts):
-            return math.inf
         largest = math.fsum(count * part.epsilon(0.0) for part, count in self.parts)
         return largest * (1 + 1e-15)  # fsum and products round
 
@@ -334,18 +420,12 @@ class PrivacyLossDP(Guarantee):
 
     def with_unit(self, unit: str) -> Any:
         """See `Guarantee.with_unit`."""
-        parts = tuple(
-            (part.with_unit(unit) if isinstance(part, Guarantee) else part, count)
-            for part, count in self.parts
-        )
+        parts = tuple((part.with_unit(unit), count) for part, count in self.parts)
         return replace(self, parts=parts, unit=unit)
 
     def with_accuracy(self, accuracy: Any) -> Any:
         """See `Guarantee.with_accuracy`: on another grid."""
-        parts = (
-            (part.with_accuracy(accuracy) if isinstance(part, Guarantee) else part, count)
-            for part, count in self.parts
-        )
+        parts = ((part.with_accuracy(accuracy), count) for part, count in self.parts)
         return replace(self, parts=tuple(parts), accuracy=accuracy)
 
     def error(self, delta: float) -> float:
@@ -376,8 +456,7 @@ class PrivacyLossDP(Guarantee):
     @property
     def _is_void(self) -> bool:
         """Whether some part promises nothing."""
-        guarantees = (part for part, _ in self.parts if isinstance(part, Guarantee))
-        return any(part.delta(math.inf) >= 1 for part in guarantees)
+        return any(part.delta(math.inf) >= 1 for part, _ in self.parts)
 
     def _others(self) -> list[Guarantee]:
         """Return the Gaussian bound and the pure one; those that exist."""
@@ -561,7 +640,7 @@ class ComposedLosses:
 
     def holds(self, delta: float) -> bool:
         """Return whether a Renyi bound says no more than the grid of a delta: that of its pairs."""
-        pairs = all(type(part) in (GaussianDP, *_PAIRS) for part, _ in self.parts)
+        pairs = all(isinstance(part, GaussianDP | Pair) for part, _ in self.parts)
         return pairs and self._grid(_band(delta)).error <= self.accuracy
 
     def _is_rough(self, number: int) -> bool:
@@ -582,7 +661,7 @@ def discretised(
 
     Parameters
     ----------
-    parts : sequence of (Guarantee or SampledGaussian, int)
+    parts : sequence of (Guarantee, int)
         The parts, each with its number of repetitions.
     accuracy : float, default=5e-06
         Relative error of epsilon at which the grid is fine enough.
@@ -594,7 +673,7 @@ def discretised(
     if releases > MAX_RELEASES:
         return None
     tail = max(CUT * EDGES[band + 1] / releases, 1e-300)
-    span = max(largest_loss(part, tail) for part, _ in parts)
+    span = max(part._reach(tail) for part, _ in parts)
     if not span <= LARGEST_LOSS:
         return None
     span = max(span, 1e-12)
@@ -604,8 +683,8 @@ def discretised(
         if math.isfinite(refined[0].size):  # many releases: a loss is far below epsilon
             span = min(max(span, 8 * refined[0].size), LARGEST_LOSS)
         refined.append(_refined(_Grid(parts, span, tail, log_delta, 0.3 * accuracy), accuracy))
-    best = min(refined, key=lambda one: one.size)
-    return None if best.losses is None else replace(best.losses, error=best.error)
+    best, error = min(refined, key=lambda one: one.size), min(one.error for one in refined)
+    return None if best.losses is None else replace(best.losses, error=error)
 
 
 @dataclass(frozen=True)
@@ -668,7 +747,7 @@ class _Grid:
 
     Attributes
     ----------
-    parts : tuple of (Guarantee or SampledGaussian, int)
+    parts : tuple of (Guarantee, int)
         The parts, each with its number of repetitions.
     span, tail : float
         The largest loss, and the probability of what lies beyond.
@@ -689,7 +768,7 @@ class _Grid:
     def usual(self) -> float:
         """The least usual loss of a part that is repeated often: about its mean size, halved."""
         often = (part for part, count in self.parts if count >= _OFTEN)
-        return min((_advantage(part) for part in often), default=math.inf)
+        return min((part.advantage for part in often), default=math.inf)
 
     @property
     def least_factor(self) -> float:
@@ -702,7 +781,7 @@ class _Grid:
         ``epsilon`` is nearly the answer, or infinite.
         """
         interval = self.span / points
-        cells = [max(1, math.ceil(largest_loss(p, self.tail) / interval)) for p, _ in self.parts]
+        cells = [max(1, math.ceil(p._reach(self.tail) / interval)) for p, _ in self.parts]
         masses = [
             loss_masses(part, interval * np.arange(n + 1))
             for (part, _), n in zip(self.parts, cells, strict=True)
@@ -749,108 +828,15 @@ class _Grid:
         )
 
 
-def _advantage(part: Any) -> float:
-    """Return delta(0) of a part."""
-    if isinstance(part, Guarantee):
-        return float(part.delta(0.0))
-    return max(float(_profile(part, one, np.zeros(1))[0]) for one in _directions(part))
-
-
-@singledispatch
-def largest_loss(part: Any, tail: float) -> float:
-    """Return the loss beyond which a part's grid ends: with a probability of ``tail`` at most."""
-    tail = max(tail, float(part.delta(math.inf)) * (1 + 1e-12))
-    return part.epsilon(min(tail, 1.0))
-
-
-@largest_loss.register
-def _(part: SampledGaussian, tail: float) -> float:
-    # N(m, 1) and N(0, 1), and so their mixture, exceed the edge with at most that probability
-    q, m = part.sampling_probability, 1 / part.noise_multiplier
-    edge = m - float(special.ndtri_exp(math.log(tail)))
-    with np.errstate(divide="ignore"):
-        log_q, log_rest = np.log(q), np.log1p(-q)
-        up = float(np.logaddexp(log_rest, log_q + m * edge - m * m / 2))
-        down = float(np.logaddexp(log_rest, log_q - m * edge - m * m / 2))
-    return up - down if part.adjacency is Adjacency.REPLACE_ONE else max(up, -down)
-
-
-@largest_loss.register
-def _(part: TruncatedGaussian, tail: float) -> float:
-    return max(largest_loss(one, tail) for one in {part.sampled, part.pushed[1]})
-
-
-@singledispatch
-def loss_masses(part: Any, epsilon: Array) -> tuple[Masses, ...]:
+def loss_masses(part: Guarantee, epsilon: Array) -> tuple[Masses, ...]:
     """Return a part's losses on a grid: one if both directions are alike, else (remove, add)."""
-    delta = convex(np.exp(epsilon), np.minimum(part.delta(epsilon), 1.0))
-    return (connect_dots(delta, delta, epsilon),)
-
-
-@loss_masses.register(SampledGaussian)
-@loss_masses.register(TruncatedGaussian)
-def _(part: Any, epsilon: Array) -> tuple[Masses, ...]:
-    delta = [_profile(part, direction, epsilon) for direction in _directions(part)]
-    for one in delta:  # both are P(A) - Q(A) there: `connect_dots` takes them to agree
+    delta = part._profiles(epsilon)
+    for one in delta:  # both are P(A) - Q(A) at 0: `connect_dots` takes them to agree
         one[0] = max(each[0] for each in delta)
     return tuple(
         connect_dots(above, swapped, epsilon)
         for above, swapped in zip(delta, delta[::-1], strict=True)
     )
-
-
-def _profile(part: Any, direction: str, epsilon: Array) -> Array:
-    """Return delta of one direction at many epsilons."""
-    if isinstance(part, SampledGaussian):
-        return _hockey_stick(direction, part, epsilon)
-    cut, pushed = part.pushed
-    kept = _hockey_stick(direction, part.sampled, epsilon)
-    if cut < _HARDLY:
-        return np.minimum(kept + cut, 1.0)
-    return (1 - cut / _ROOM**2) * kept + cut * _hockey_stick("replace", pushed, epsilon)
-
-
-def _directions(part: Any) -> tuple[str, ...]:
-    """Return the names of the dominating pairs of a Poisson-sampled Gaussian."""
-    return ("replace",) if part.adjacency is Adjacency.REPLACE_ONE else ("remove", "add")
-
-
-def _hockey_stick(direction: str, part: Any, epsilon: Array) -> Array:
-    """Return P(A) - e^epsilon Q(A) at many epsilons >= 0, A where P > e^epsilon Q.
-
-    It is made of positive terms, profiles of Gaussians without sampling, so that it has its digits
-    in the tails too. Under replace_one, with e the edge of A, phi(x) M(x) the tail of the normal
-    law, and both densities equal at e, it is
-
-        q e^epsilon phi(e + m) (M(e - m) - M(e + m)) + (1 - q) (e^epsilon - 1) phi(e) (M(e - m) -
-        M(e)).
-    """
-    q, m = part.sampling_probability, 1 / part.noise_multiplier
-    if direction == "replace":  # the edge is a root of a quadratic equation in e^(m x)
-        with np.errstate(over="ignore", divide="ignore"):
-            root = np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
-            # arcsinh(x) of huge x is log(2 x), where x itself overflows
-            log_double = np.log1p(-q) - np.log(q) + (m * m + epsilon) / 2
-            log_double = log_double + np.log(-np.expm1(-epsilon))
-        edge = (epsilon / 2 + np.where(np.isfinite(root), root, log_double)) / m
-        log_ratio = m * edge - m * m / 2  # of densities of N(m, 1) and N(0, 1) on the edge
-        both = q * np.exp(epsilon - 2 * m * edge + gdp_log_deltas(2 * m * edge, 2 * m))
-        one = np.exp(epsilon - log_ratio + gdp_log_deltas(np.maximum(log_ratio, 0.0), m))
-        swapped = np.exp(epsilon + gdp_log_deltas(np.maximum(-log_ratio, 0.0), m))
-        swapped += np.exp(epsilon) * np.expm1(np.maximum(-log_ratio, 0.0))
-        one = np.where(log_ratio >= 0, one, swapped)
-        delta = both + (1 - q) * -np.expm1(-epsilon) * one
-    elif direction == "remove":
-        delta = q * np.exp(gdp_log_deltas(np.log1p(np.expm1(epsilon) / q), m))
-    else:
-        # the ratio of N(m, 1) and N(0, 1) on the edge, so that nothing near 1 cancels
-        ratio = np.expm1(-epsilon) + q if q < 0.5 else np.exp(-epsilon) - (1 - q)
-        ratio = np.maximum(ratio / q, 0.0)
-        with np.errstate(divide="ignore"):
-            near_1 = np.log1p(np.maximum(np.expm1(-epsilon) / q, -0.9))
-            log_ratio = np.where(ratio < 0.5, np.log(ratio), near_1)
-        delta = q * ratio * np.exp(epsilon + gdp_log_deltas(-log_ratio, m))
-    return np.clip(delta, 0.0, 1.0)
 
 
 def _sampled_event(sampling_probability: float, noise_multiplier: float) -> Any:
