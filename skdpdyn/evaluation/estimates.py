@@ -2,8 +2,11 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+
+from skdpdyn.privacy.checks import checked_number
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,9 @@ def _within(value, low, high, bounds):
     return Estimate(
         *(float(min(max(number, bounds[0]), bounds[1])) for number in (value, low, high))
     )
+
+
+def checked_confidence(confidence: Any) -> float:
+    """Return how often intervals cover, or raise an error that says what it must be."""
+    requirement = "in (0, 1): how often intervals cover"
+    return checked_number(confidence, "confidence", lambda x: 0 < x < 1, requirement)

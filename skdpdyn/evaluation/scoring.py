@@ -8,10 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.data.persons import unit_of
 from skdpdyn.evaluation.counts import counted
+from skdpdyn.evaluation.estimates import checked_confidence
 from skdpdyn.evaluation.results import PrivateEvaluation
 from skdpdyn.noise import check_random_state, seed_leaks
 from skdpdyn.privacy import Adjacency, Budget
-from skdpdyn.privacy.checks import checked_choice, checked_number
+from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.sources import leaks_of, sources_of
 from skdpdyn.spending import Share, buying
 
@@ -146,7 +147,7 @@ def evaluate(
     """
     check_random_state(random_state)
     unit = unit_of(groups, unit)
-    quantile = _quantile(confidence)
+    quantile = float(special.ndtri((1 + checked_confidence(confidence)) / 2))
     adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
     quoting_no_records(check_is_fitted, model)
     with silent_arithmetic():
@@ -174,9 +175,3 @@ def _leaks_of(model):
     """Return what the guarantees of private models do not cover: their scores tell it, too."""
     private = [one for one in sources_of(model, "model") if one.guarantee is not None]
     return tuple(f"the model: {leak}" for leak in leaks_of(private))
-
-
-def _quantile(confidence):
-    requirement = "in (0, 1): how often intervals cover"
-    confidence = checked_number(confidence, "confidence", lambda x: 0 < x < 1, requirement)
-    return float(special.ndtri((1 + confidence) / 2))

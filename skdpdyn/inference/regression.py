@@ -15,6 +15,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.evaluation.estimates import checked_confidence
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference.directions import (
     Estimates,
@@ -34,7 +35,7 @@ from skdpdyn.inference.scoring import (
     Scoring,
     shares_of_scoring,
 )
-from skdpdyn.inference.table import PrivateSummary, checked_confidence, names_of
+from skdpdyn.inference.table import PrivateSummary, names_of
 from skdpdyn.linear_model import (
     PrivateLogisticRegression,
     PrivatePoissonRegressor,

@@ -390,9 +390,3 @@ def names_of(model: Any) -> tuple[str, ...]:
     names = getattr(model, "feature_names_in_", None)
     names = [f"x{i}" for i in range(model.n_features_in_)] if names is None else list(names)
     return (*names, *distinct(["intercept"] * bool(model.intercept_scaling_), names))
-
-
-def checked_confidence(confidence: Any) -> float:
-    """Return how often intervals cover, or raise an error that says what it must be."""
-    requirement = "in (0, 1): how often intervals cover"
-    return checked_number(confidence, "confidence", lambda x: 0 < x < 1, requirement)
