@@ -84,7 +84,7 @@ LAYERS = {
     "data/local.py": (6, 8),
     "data/coded.py": (6, 9),
     "data/streamed.py": (6, 9),
-    "data/parquet.py": (6, 10),
+    "data/parquet.py": (6, 11),
     "data/files.py": (6, 10),
     "data/cluster/__init__.py": (6, 4),
     "data/cluster/worker.py": (6, 10),

@@ -1,6 +1,7 @@
 """Parquet files and data sets: the bits of an array, and clear refusals."""
 
 import os
+import pickle
 
 import numpy as np
 import polars as pl
@@ -15,7 +16,7 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.data import ParquetRows
+from skdpdyn.data import ParquetRows, parquet as parquet_rows
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
 
@@ -102,6 +103,21 @@ def test_the_same_bits_as_from_an_array(source, target, folder):
     assert model.feature_names_in_.tolist() == NAMES
     model.fit(X, y)
     assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("disk", ["has room", "is full", "is left alone"])
+def test_files_are_decoded_once_where_there_is_room(disk, folder, monkeypatch):
+    decoded, batches = [], parquet_rows._batches
+    monkeypatch.setattr(parquet_rows, "_batches", lambda *of: decoded.append(of) or batches(*of))
+    if disk == "is full":
+        monkeypatch.setattr(parquet_rows, "_written", lambda file, X: False)
+    if disk == "is left alone":
+        monkeypatch.setattr(parquet_rows, "_MOST_SCRATCH", 0)
+    rows, model = table(), MODELS["grade"]
+    expected = model.fit(array(rows)[:, :4], rows["grade"].to_numpy()).coef_
+    source = pickle.loads(pickle.dumps(ParquetRows(folder, "grade", columns=COLUMNS[:4])))
+    np.testing.assert_array_equal(model.fit(source).coef_, expected)
+    assert (len(decoded) == 1) == (disk == "has room")
 
 
 def test_rows_can_be_looked_at_and_have_a_public_shape(folder, tmp_path_factory):

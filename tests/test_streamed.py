@@ -173,6 +173,23 @@ def test_a_fault_in_the_last_portion_leaves_nothing_fitted(fault):
         seen = seen.__cause__ or seen.__context__
 
 
+@pytest.mark.parametrize("order", ["shuffled", "one number"])
+def test_steps_on_other_rows_are_refused(order):
+    """Their limits are not those that the first step has learnt."""
+    X, y = data(3000)
+    rows, rng = GeneratedRows(X, y > 0), np.random.default_rng(0)
+
+    def read():
+        if order == "shuffled":
+            X[:] = rng.permutation(X)
+        X[0, 0] += 0.5
+        return GeneratedRows(X, y > 0).read()
+
+    rows.read = read
+    with pytest.raises(ValueError, match="other rows were read than in the step before"):
+        PrivateLogisticRegression(**BINARY).fit(rows)
+
+
 def test_what_cannot_stream_says_so():
     X, y = data(3000)
     rows = GeneratedRows(X, y > 0)

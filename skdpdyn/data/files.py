@@ -20,8 +20,8 @@ class ArrayFile:
 
     Parameters
     ----------
-    path : str
-        The file.
+    path : str or int
+        The file, or the descriptor of an open one.
     offset : int
         Position of the first row in the file.
     shape : tuple of int
@@ -40,7 +40,7 @@ class ArrayFile:
     def __init__(self, path, offset, shape, dtype):
         self.shape, self.dtype = shape, dtype
         self._offset, self._row = offset, dtype.itemsize * int(np.prod(shape[1:]))
-        self._file = os.open(path, os.O_RDONLY)
+        self._file = os.dup(path) if isinstance(path, int) else os.open(path, os.O_RDONLY)
         self._finish = weakref.finalize(self, os.close, self._file)
         self._state = self._stat()
 

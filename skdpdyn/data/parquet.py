@@ -1,27 +1,33 @@
 """Rows of Parquet files and of pyarrow data sets of files, a portion at a time."""
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from skdpdyn.data.files import ArrayFile
 from skdpdyn.data.streamed import Labels, StreamedRows, refuse
 from skdpdyn.exceptions import optional
 
 _PORTION_BYTES = 1 << 22
 _MOST_ROWS = 1 << 15  # most rows of a portion
+_MOST_SCRATCH = 1 << 34  # most bytes of decoded rows that are kept in a file
 
 
 class ParquetRows(StreamedRows):
     """Rows of Parquet files, or of a pyarrow data set of files, read in every pass.
 
     Pass it to ``fit`` in place of X and y. The same bits are learnt as from an array of the same
-    numbers, and memory holds a few portions of rows, whatever their number. Columns of numbers are
-    taken as they are, booleans as 0 and 1, and other columns become one column of 0 and 1 for each
-    of their categories. These are public: they are never looked for in the records.
+    numbers, and memory holds a few portions of rows, whatever their number, and the targets. Files
+    are decoded once: later passes read rows from a temporary file without a name, which is gone
+    when this object is, if it takes 16 GiB at most and the disk (``TMPDIR``) has room. Columns of
+    numbers are taken as they are, booleans as 0 and 1, and other columns become one column of 0 and
+    1 for each of their categories. These are public: they are never looked for in the records.
 
     Parameters
     ----------
@@ -66,7 +72,8 @@ class ParquetRows(StreamedRows):
     Notes
     -----
     A fit is refused, and nothing learnt, if a value is missing, or if the files change between the
-    moment that this object is made and the end of the fit.
+    moment that this object is made and the end of the fit. The temporary file holds records as they
+    are, readable by this process alone.
 
     Examples
     --------
@@ -94,7 +101,7 @@ class ParquetRows(StreamedRows):
         categories: Mapping[str, Sequence] | None = None,
         exposure: str | None = None,
     ) -> None:
-        self._dataset = _quietly(_opened, source)
+        self._dataset, self._decoded = _quietly(_opened, source), _Decoded()
         self._state = self._files()
         schema = self._dataset.schema
         self.has_exposure = exposure is not None
@@ -135,9 +142,16 @@ class ParquetRows(StreamedRows):
 
     def _source(self, edges):
         """See `StreamedRows`: labels of text or categories are told once a portion."""
+        self._refuse_changes()
+        if self._decoded.X is None:
+            yield from self._decoded.kept(self._decode(), self.shape, self.dtype)
+        else:
+            yield from self._decoded.portions(edges)
+        self._refuse_changes()
+
+    def _decode(self):
         row_bytes = self.shape[1] * self.dtype.itemsize
         n_rows = max(1, min(_MOST_ROWS, _PORTION_BYTES // row_bytes))
-        self._refuse_changes()
         with closing(_batches(self._dataset, self._names, n_rows)) as batches:
             try:
                 for batch in batches:
@@ -145,7 +159,6 @@ class ParquetRows(StreamedRows):
             except (OSError, ValueError):  # pyarrow raises both, for changed files too
                 self._refuse_changes()
                 raise
-        self._refuse_changes()
 
     def _files(self):
         """Return name, size and time of change of each file."""
@@ -167,6 +180,76 @@ class ParquetRows(StreamedRows):
             first = last
         y = [_target(_present(batch.column(name), name)) for name in self._targets]
         return X, np.column_stack(y) if self.has_exposure else y[0]
+
+
+class _Decoded:
+    """Rows that were decoded, in a temporary file without a name; copies of a source share it."""
+
+    def __init__(self):
+        self.X: Any = None  # once a whole pass was written
+        self._y: Any = None
+
+    def __reduce__(self):
+        return _Decoded, ()
+
+    def kept(self, portions, shape, dtype):
+        """Yield portions, and write them down where there is room."""
+        targets, file = [], _scratch(shape[0] * shape[1] * dtype.itemsize)
+        with closing(portions), file or nullcontext():
+            for X, y in portions:
+                if file is not None and not _written(file, X):
+                    file = None
+                targets.append(y)
+                yield X, y
+            if file is not None and sum(map(len, map(_places, targets))) == shape[0]:
+                self._y, self.X = _joined(targets), ArrayFile(file.fileno(), 0, shape, dtype)
+
+    def portions(self, edges):
+        """Yield rows between edges, with their targets."""
+        n_rows = self.X.shape[0]
+        edges = [*range(0, n_rows, _MOST_ROWS), n_rows] if edges is None else edges
+        for first, last in pairwise(edges):
+            part, y = slice(first, last), self._y
+            y = Labels(y.values, y.codes[part]) if isinstance(y, Labels) else y[part]
+            yield self.X.part(first, last), y
+
+
+def _scratch(n_bytes):
+    """Return an open file without a name, or None where there is to be none."""
+    try:
+        fits = n_bytes <= _MOST_SCRATCH and hasattr(os, "preadv")
+        return tempfile.TemporaryFile(buffering=0) if fits else None
+    except OSError:
+        return None
+
+
+def _written(file, X):
+    """Return whether rows could be written: a full disk is none of a fit's business."""
+    todo = memoryview(np.ascontiguousarray(X)).cast("B")
+    try:
+        while todo:
+            todo = todo[file.write(todo) :]
+    except OSError:
+        return False
+    return True
+
+
+def _places(y):
+    return y.codes if isinstance(y, Labels) else y
+
+
+def _joined(targets):
+    """Return the targets of all portions as one."""
+    if not targets or not isinstance(targets[0], Labels):
+        return np.concatenate(targets)
+    places: dict = {}
+    codes = [
+        np.array([places.setdefault(value, len(places)) for value in y.values], np.intp)[y.codes]
+        for y in targets
+    ]
+    values = np.empty(len(places), dtype=object)
+    values[:] = list(places)
+    return Labels(values, np.concatenate(codes).astype(np.min_scalar_type(len(places))))
 
 
 # --- columns --------------------------------------------------------------------------------------

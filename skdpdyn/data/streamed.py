@@ -1,5 +1,6 @@
 """Rows that do not fit into memory: read in order, a portion at a time, in several passes."""
 
+import copy
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from skdpdyn.chunks import edges_of
 from skdpdyn.data.base import RowsInPieces, TargetsElsewhere, moment_chunk
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.passes import LocalSums
-from skdpdyn.kernels.sums import Total
+from skdpdyn.kernels.sums import Total, fingerprint
 from skdpdyn.privacy.checks import checked_choice
 
 _PIECE_BYTES = 1 << 23  # size of the rows that are summed at a time
@@ -38,7 +39,8 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     Derive from this class and write ``read``. The rows of every pass must be the same, as
     shuffling them anew would be another algorithm: a pass that has more or fewer rows than
-    ``shape`` says is refused.
+    ``shape`` says is refused, and a step of training on other rows than the step before. What
+    training knows of a row, 24 bytes of most, is kept between its steps.
 
     Parameters
     ----------
@@ -106,14 +108,17 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
         y = self._encode(y.values)[y.codes] if isinstance(y, Labels) else self._encode(y)
         return np.ascontiguousarray(y, dtype=np.float64)
 
-    def _portions(self, edges):
-        """Yield the rows between edges, while another thread reads on: where they end, X and y."""
-        return _in_advance(self._assembled(edges), _AHEAD)
+    def _portions(self, edges, checked=True):
+        """Yield the rows between edges, while another thread reads on: where they end, X and y.
 
-    def _assembled(self, edges):
+        Without ``checked`` they are as they are read, and targets are left out.
+        """
+        return _in_advance(self._assembled(edges, checked), _AHEAD)
+
+    def _assembled(self, edges, checked):
         """Yield the rows between edges, from portions that end elsewhere."""
         parts, held, first = deque(), 0, 0
-        with closing(self._checked(edges)) as portions:
+        with closing(self._checked(edges) if checked else self._shaped(edges)) as portions:
             for last in edges[1:]:
                 while held < last - first:
                     portion = next(portions, None)
@@ -131,19 +136,30 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
         """Yield all rows and their targets in order, best between these edges."""
         yield from self.read()
 
+    def _shaped(self, edges):
+        """Yield rows of this shape and dtype, and as their targets a column."""
+        portions = self._source(edges)
+        while (portion := _read(portions)) is not None:
+            self._refuse_shape(*portion)
+            if len(portion[0]):
+                yield np.ascontiguousarray(portion[0]), portion[0][:, 0]
+
+    def _refuse_shape(self, X, y):
+        of_target = (2,) if self.has_exposure else ()
+        if X.shape != (len(X), self.shape[1]) or y.shape != (len(X), *of_target):
+            raise ValueError(
+                f"rows of shape {X.shape} with targets of shape {y.shape} were read, where "
+                f"n_features={self.shape[1]}"
+            )
+        if X.dtype != self.dtype:
+            raise ValueError(f"rows of {X.dtype} were read, not of {self.dtype}")
+
     def _checked(self, edges):
         """Yield rows, with targets as the loss takes them; refuse what no kernel may see."""
         portions = self._source(edges)
         while (portion := _read(portions)) is not None:
             X, y = portion
-            of_target = (2,) if self.has_exposure else ()
-            if X.shape != (len(X), self.shape[1]) or y.shape != (len(X), *of_target):
-                raise ValueError(
-                    f"rows of shape {X.shape} with targets of shape {y.shape} were read, where "
-                    f"n_features={self.shape[1]}"
-                )
-            if X.dtype != self.dtype:
-                raise ValueError(f"rows of {X.dtype} were read, not of {self.dtype}")
+            self._refuse_shape(X, y)
             with np.errstate(all="ignore"):  # sums of large numbers may not be finite
                 finite = np.isfinite(np.sum(X)) or np.all(np.isfinite(X))
             if not finite:
@@ -234,9 +250,11 @@ class _Sums:
         step = max(1, rows._rows_at_a_time() // size)
         self._starts = [*range(0, len(edges) - 1, step), len(edges) - 1]
         self._edges = edges
+        self._known: dict = {}  # of each piece, once a pass has read it
 
     def close(self):
-        """Hold nothing between two passes."""
+        """Let go of what is known of rows."""
+        self._known = {}
 
     def __call__(self, weights, intercept, shift):
         """Return the sum over all chunks, added up in order."""
@@ -250,7 +268,27 @@ class _Sums:
     def _pieces(self):
         """Yield the sums of whole chunks, with what kernels know of each row."""
         edges, starts = self._edges, self._starts
-        with closing(self._rows._portions([int(edges[start]) for start in starts])) as portions:
+        places, known = [int(edges[start]) for start in starts], len(self._known) == len(starts) - 1
+        with closing(self._rows._portions(places, checked=not known)) as portions:
             for (start, end), (_, X, y) in zip(pairwise(starts), portions, strict=True):
-                piece = self._rows._piece(X, y)
-                yield LocalSums(self._what, piece, edges[start : end + 1] - edges[start])
+                piece, numbers = (
+                    self._known_piece(start, X) if known else self._new_piece(start, X, y)
+                )
+                of_piece = edges[start : end + 1] - edges[start]
+                yield LocalSums(self._what, piece, of_piece, numbers=numbers)
+
+    def _new_piece(self, start, X, y):
+        piece = self._rows._piece(X, y)
+        numbers, kept = piece.bounded_for(self._what), copy.copy(piece)
+        kept.X, kept._scaled = None, LocalRows._scaled
+        self._known[start] = fingerprint(piece.X), kept, numbers
+        return piece, numbers
+
+    def _known_piece(self, start, X):
+        """Return rows that were read before, or refuse others: their limits are not known."""
+        found, kept, numbers = self._known[start]
+        if fingerprint(X) != found:
+            raise ValueError("other rows were read than in the step before: the data changed")
+        piece = copy.copy(kept)
+        piece.X = X
+        return piece, numbers

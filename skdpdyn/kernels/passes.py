@@ -274,12 +274,14 @@ class LocalSums:
         Number of threads; the bits of the result do not depend on it.
     keep : bool, default=False
         Whether the sum of each chunk is kept, for `of_chunks`.
+    numbers : BoundedRows or None, default=None
+        Factors and limits of these rows; None: they are computed.
     """
 
-    def __init__(self, what, rows, edges, n_threads=1, keep=False):
+    def __init__(self, what, rows, edges, n_threads=1, keep=False, numbers=None):
         n_chunks, objective = edges.size - 1, what.objective
         self._kernel = compiled_some_chunks(what.family, rows.dtype.name, what.precision)
-        numbers = rows.bounded_for(what)
+        numbers = rows.bounded_for(what) if numbers is None else numbers
         residual = first_class(objective.loss.residual)
         self._problem = residual, what.family.rows(rows.X), rows.y, *numbers
         self._scaling, self._edges, self._n_sums = objective.intercept_scaling, edges, what.n_sums

@@ -10,6 +10,7 @@ import math
 from functools import cache
 
 import numpy as np
+from numba import types
 
 from skdpdyn.kernels.jit import entry, readonly, strict, writable
 
@@ -33,6 +34,35 @@ def _add_rows(total, terms):
 @cache
 def _compiled():
     return entry((writable(np.float64, 2), readonly(np.float64, 2)))(_add_rows)
+
+
+def _fingerprint(words):
+    found = np.uint64(0)
+    for i in range(words.size):
+        found += np.uint64(words[i]) * (np.uint64(i) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1))
+    return found
+
+
+@cache
+def _compiled_fingerprint(dtype):
+    return entry(types.uint64(readonly(dtype)))(_fingerprint)
+
+
+def fingerprint(numbers: np.ndarray) -> int:
+    """Return a number that tells a C-ordered array of floats from others, faster than it is read.
+
+    Each change of one number changes it, and nearly every other change: factors are odd, and differ
+    by place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.kernels.sums import fingerprint
+    >>> fingerprint(np.array([1.0, 2.0])) - fingerprint(np.array([2.0, 1.0])) == 0
+    False
+    """
+    words = numbers.reshape(-1).view(f"u{numbers.itemsize}")
+    return int(_compiled_fingerprint(words.dtype.name)(words))
 
 
 class Total:

@@ -421,7 +421,9 @@ def codes_of(y: Any, classes: Any) -> Any:
 def _codes(y, classes):
     """Return the index of each label in ``classes``, -1 if it is absent."""
     kinds = {y.dtype.kind, classes.dtype.kind}
-    if kinds <= set("biuf") and kinds != set("iu"):  # numpy compares these as floating point
+    # numpy compares signed with unsigned integers of 64 bits as floating point
+    exact = kinds != set("iu") or np.result_type(y, classes).kind != "f"
+    if kinds <= set("biuf") and exact:
         if classes.size == 2:  # in a fifth of the time, and of the memory
             second = y == classes[1]
             return np.where(second | (y == classes[0]), second, -1)
