@@ -321,6 +321,10 @@ def slope_share(strength: float) -> float:
     return 0.03 if strength >= 200 else 0.0
 
 
+MEAN_ROW_SHARE = 0.05
+"""Part of mu^2 for the sums by which predictions of persons' rows become those of a mean row."""
+
+
 SLOPE_PRIOR = 0.15, 0.25
 """Deviations of a shift of raw predictions, and of a change of their slope, before any is seen."""
 

@@ -646,6 +646,9 @@ WAYS_OUT = {
     "PrivateLogisticRegression weighted, persons": calibrated(
         fit(weighing(partial(logistic, conditioning=0.3)), **WEIGHED, **PERSONS)
     ),
+    "PrivateLogisticRegression of a mean row": fit(
+        partial(logistic, conditioning=0.3, estimand="rows", max_rows_per_person=2), **PERSONS
+    ),
     "PrivateRidge weighted": fit(
         weighing(partial(ridge, conditioning=0.3)), "target", **WEIGHED, **PERSONS
     ),

@@ -17,7 +17,12 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
 from skdpdyn.data.base import sum_rounding, target_rounding
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import auto_rows, by_person, person_codes
@@ -586,3 +591,48 @@ def test_counts_need_gaussian_noise():
     )
     with pytest.raises(ValueError, match="class_weight='private'"):
         model.privacy_cost(1000, 3)
+
+
+def visits_of(n_persons, seed=0):
+    """Return visits of persons, some of whom come often and are ill more, which no column tells."""
+    rng = np.random.default_rng(seed)
+    frail = rng.random(n_persons) < 0.15
+    visits = np.where(frail, rng.integers(4, 12, n_persons), rng.integers(1, 3, n_persons))
+    who = np.repeat(np.arange(n_persons), visits)
+    X = rng.uniform(-1, 1, (len(who), 2))
+    return X, rng.random(len(who)) < 1 / (1 + np.exp(3.2 - X[:, 0] - 1.5 * frail[who])), who
+
+
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateGAMClassifier])
+def test_risks_of_a_mean_row_add_up(kind):
+    """Noise has a deviation of 1.5 % of the sum at epsilon 3: within ten of them."""
+    X, y, who = visits_of(60_000)
+    options = {"classes": [False, True], "max_rows_per_person": 12}
+    options |= {"bounds": (-1, 1)} if kind is PrivateGAMClassifier else {}
+    found = {}
+    for estimand in ("persons", "rows"):
+        model = kind(3.0, estimand=estimand, **options).fit(X, y, groups=who)
+        found[estimand] = model.predict_proba(X)[:, 1].sum() / y.sum()
+        assert model.privacy_.with_unit("record") == model.privacy_cost(60_000, 2)
+        said = {"persons": "a mean person's", "rows": "of a mean row, of at most 12 a person"}
+        assert said[estimand] in str(model.privacy_report())
+    assert found["persons"] < 0.8
+    assert 0.85 < found["rows"] < 1.15
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "message"),
+    [
+        ({}, {}, "needs max_rows_per_person"),
+        ({"max_rows_per_person": 3}, {"groups": None}, "is of persons"),
+        ({"max_rows_per_person": 3}, {"max_rows_per_person": 3}, "is of persons"),
+        ({"max_rows_per_person": 3, "classes": None}, {}, "given as classes"),
+        ({"max_rows_per_person": 3, "conditioning": None}, {}, "use solver='auto'"),
+        ({"max_rows_per_person": 3, "estimand": "visits"}, {}, "estimand='visits'"),
+    ],
+)
+def test_where_there_is_no_mean_row_is_said(options, given, message):
+    X, y, who = visits_of(300)
+    model = PrivateLogisticRegression(classes=[False, True], estimand="rows").set_params(**options)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, **({"groups": who} | given))

@@ -47,6 +47,7 @@ def fit(
         if groups is not None:
             check_persons(model, most_rows)
         planned = plan(request_of(model, *reading.shape, reading.seen))
+        _check_estimand(planned.request, groups, most_rows)
         _check_source(model, planned, reading)
         (generator,) = generators(model.random_state)
         warn_of_weak_budget(planned.budget, planned.request.n_samples)
@@ -64,6 +65,22 @@ def fit(
         spending.told = None
         _train(learning, spending, model.verbose, reading.elsewhere)
         _publish(model, learning, spending, unit)
+
+
+def _check_estimand(request, groups, most_rows):
+    """Refuse predictions of a mean row where there are none, or where nothing buys them."""
+    if not request.of_rows:
+        return
+    if groups is None or most_rows is not None:
+        raise ValueError(
+            "estimand='rows' is of persons whose rows weigh 1/k: pass groups, and the limit on "
+            "their rows as the estimator's max_rows_per_person"
+        )
+    if not request.recipe.after:
+        raise ValueError(
+            "estimand='rows' moves what the default solver has learnt: use solver='auto', and more "
+            "records, or a larger epsilon, where these pay for a base rate alone"
+        )
 
 
 def _check_source(model, planned, reading):

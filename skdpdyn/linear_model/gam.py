@@ -129,6 +129,7 @@ class AdditiveModel(PrivateLinearModel):
             "the columns' bounds, listed categories, and which of them are flags",
             "every parameter of the estimator",
             *self._public_targets(),
+            *self._estimand(),
         )
 
     def _bought_facts(self):
@@ -442,6 +443,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         max_rows_per_person: Any = "auto",
         weight_bounds: Any = None,
         class_weight: Any = None,
+        estimand: str = "persons",
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -464,6 +466,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
             max_rows_per_person=max_rows_per_person,
             weight_bounds=weight_bounds,
             class_weight=class_weight,
+            estimand=estimand,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,

@@ -50,8 +50,28 @@ def checked(model: Any) -> dict[str, Any]:
         "fit_intercept": fit_intercept,
         "intercept_scaling": scaling,
         "diagnostics": diagnostics,
+        "of_rows": _of_rows(model),
         "least_weight": _least_weight(getattr(model, "weight_bounds", None)),
     }
+
+
+def _of_rows(model):
+    """Return whether predictions are to be those of a mean row, or say what that needs."""
+    estimand = getattr(model, "estimand", "persons")
+    if checked_choice(estimand, "estimand", ["persons", "rows"]) == "persons":
+        return False
+    if is_auto(model.max_rows_per_person):
+        raise ValueError(
+            "estimand='rows' needs max_rows_per_person, a public number: noise grows with it"
+        )
+    loss = model.family.loss_of(model.classes) if model.classes is not None else None
+    bought = getattr(model.family.units, "has_probabilities", False) and model.fit_intercept
+    if not bought or loss is None or loss.n_outputs > 1:
+        raise ValueError(
+            "estimand='rows' is of probabilities of two classes, which are given as classes, with "
+            "an intercept. Use fit(..., max_rows_per_person=m), where all rows weigh 1/m"
+        )
+    return True
 
 
 def _least_weight(bounds):

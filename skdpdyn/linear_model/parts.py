@@ -155,7 +155,8 @@ def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) 
     learning.hand_over(BASE_RATE_DROWNS)
     if not request.recipe.adapts:
         return False
-    taken = [share for name, share in spending.shares.items() if name != MEAN_RESIDUAL]
+    later = {name for part in request.recipe.after for name in part.share(request)}
+    taken = [share for name, share in spending.shares.items() if name not in later]
     spending.shares = {**spending.shares, SECOND_RATE: Share(1 - total_of(taken))}
     return True
 

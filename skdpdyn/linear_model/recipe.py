@@ -17,6 +17,7 @@ from skdpdyn import rules
 from skdpdyn.conditioning import can_sum
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.linear_model.family import Part
+from skdpdyn.linear_model.mean_row import MEAN_ROW
 from skdpdyn.linear_model.parts import (
     CELLS,
     CLASS_WEIGHTS,
@@ -192,7 +193,7 @@ class Mapped(Planned):
     """A map of rows, then steps that follow from what it says."""
 
     adapts = composes = True
-    after: tuple[Part, ...] = (RESIDUAL, SLOPE)
+    after: tuple[Part, ...] = (RESIDUAL, SLOPE, MEAN_ROW)
 
     def bought(self, request):
         """See `AsIs.bought`."""

@@ -165,6 +165,7 @@ class Request:
     has_exposure: bool = False
     expansion: Expansion | None = None
     start: Start | None = None
+    of_rows: bool = False  # whether predictions are those of a mean row, not of a mean person
     least_weight: float = 1.0  # public, of weights divided by their largest
     picks: bool = False  # whether the solver is not asked for by name
 
