@@ -46,7 +46,8 @@ class Cells:
                 "public levels"
             )
         refuse_dates(X)
-        blocks, names, groups = [], [], {}
+        names: list[str] = []
+        blocks, groups = [], {}
         for key in X.columns:
             if key not in categories:
                 block = quoting_no_records(np.asarray, X[key], dtype=np.float64)[:, None]

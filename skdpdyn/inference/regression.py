@@ -223,7 +223,8 @@ PrivateRidge
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
         reading = replace(reading, given_rows=max_rows_per_person)
         most_rows = most_rows_of(model, reading.shape[0], max_rows_per_person)
-        rows, one_hot = reading.rows(most_rows), _places(model, one_hot)
+        rows: Any = reading.rows(most_rows)
+        one_hot = _places(model, one_hot)
         if at_risk is not None:
             rows.weight = _weights_at_risk(at_risk, rows)
         fitted = _Fit.of(model, reading, rows, Columns(bounds, one_hot, cells), unit, robust)

@@ -86,7 +86,7 @@ def _least_weight(bounds):
 
 def weights_of(model: Any, given: Any, n_rows: int) -> np.ndarray | None:
     """Return weights of rows over the largest that there may be, or an error that quotes none."""
-    bounds = getattr(model, "weight_bounds", None)
+    bounds: Any = getattr(model, "weight_bounds", None)
     if given is None and bounds is None:
         return None
     try:

@@ -69,7 +69,7 @@ def subsampling(mechanism: Mechanism) -> NoReturn:
 
 @subsampling.register
 def _(mechanism: PoissonSubsampled) -> Guarantee:
-    numbers = {
+    numbers: dict[str, Any] = {
         "sampling_probability": mechanism.sampling_probability,
         "noise_multiplier": mechanism.noise_multiplier,
     }
