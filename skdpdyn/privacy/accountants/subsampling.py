@@ -1,16 +1,12 @@
 """Amplification by subsampling: DP-SGD with Poisson batches, and batches of fixed size."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import NoReturn
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._types import Floats, Mechanism
+from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.fields import Checked, Cost, Positive, Probability
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, RenyiDP
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import (
     PoissonSubsampled,
     WithoutReplacement,
@@ -18,7 +14,6 @@ from skdpdyn.privacy.mechanisms import (
 )
 from skdpdyn.privacy.mixtures import SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP, SampledGaussian, TruncatedGaussian
-from skdpdyn.privacy.stored import stored_part
 
 
 @accountant("subsampling: composition of subsampled Gaussian steps by privacy loss distributions")
@@ -99,80 +94,3 @@ def _(mechanism: WithoutReplacement) -> PrivacyLossDP:
         GaussianDP(replaced, mechanism.adjacency), mechanism.batch_size / mechanism.n_samples
     )
     return PrivacyLossDP(((step, mechanism.n_steps),), mechanism.adjacency)
-
-
-def sampled_gaussian(mechanism: Mechanism) -> RenyiDP:
-    """Bound a Poisson-sampled Gaussian in closed form: RDP(a) = 2 q^2 a / z^2 a step, small orders.
-
-    Mironov, Talwar and Zhang (2019), Theorem 11; Boninsegna, Theorem A.1. Hypotheses, checked:
-    add_remove; q <= 1/5; z >= 4; and for the order a, with l = log(1 + 1/(q (a-1))): a <= z^2 l / 2
-    - 2 log z and a <= (z^2 l^2 / 2 - log 5 - 2 log z) / (l + log(q a) + 1/(2 z^2)). At any other
-    order the curve is infinite.
-
-    Parameters
-    ----------
-    mechanism : PoissonSubsampled
-        Record of the run.
-
-    Returns
-    -------
-    RenyiDP
-
-    Raises
-    ------
-    UnsupportedMechanismError
-        If a hypothesis on the record fails, naming it.
-
-    References
-    ----------
-    I. Mironov, K. Talwar, L. Zhang (2019), Renyi differential privacy of the sampled Gaussian
-    mechanism, Theorem 11. F. Boninsegna (undated), The privacy analysis of the differential private
-    stochastic gradient descent, Theorem A.1.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import PoissonSubsampled
-    >>> from skdpdyn.privacy.accountants.subsampling import sampled_gaussian
-    >>> m = PoissonSubsampled(
-    ...     sampling_probability=0.01, noise_multiplier=4.0, n_steps=1000, adjacency="add_remove"
-    ... )
-    >>> round(sampled_gaussian(m).rdp(8.0), 6)
-    0.1
-    """
-    q, z = mechanism.sampling_probability, mechanism.noise_multiplier
-    for holds, hypothesis in (
-        (
-            mechanism.adjacency is Adjacency.ADD_REMOVE,
-            f"adjacency='add_remove', not {mechanism.adjacency!r}",
-        ),
-        (q <= 0.2, f"sampling_probability <= 1/5, not {q}"),
-        (z >= 4, f"noise_multiplier >= 4, not {z}"),
-    ):
-        if not holds:
-            raise UnsupportedMechanismError(
-                f"sampled_gaussian (Mironov, Talwar and Zhang 2019, Theorem 11) needs {hypothesis}"
-            )
-    return RenyiDP(SmallOrderCurve(2 * mechanism.n_steps * (q / z) ** 2, q, z), mechanism.adjacency)
-
-
-@stored_part
-@dataclass(frozen=True)
-class SmallOrderCurve(Checked):
-    """Theorem 11 of Mironov, Talwar and Zhang (2019): rate * order, or infinity."""
-
-    rate: Cost
-    sampling_probability: Probability
-    noise_multiplier: Positive
-    adjacency = Adjacency.ADD_REMOVE  # no field
-
-    def __call__(self, order: Floats) -> Any:
-        """Return a bound on the Renyi divergence of ``order``."""
-        order = np.asarray(order, dtype=float)
-        q, z = self.sampling_probability, self.noise_multiplier
-        with np.errstate(divide="ignore"):
-            length = np.log1p(1 / (q * (order - 1)))
-        first = z * z * length / 2 - 2 * math.log(z)
-        ceiling = length + np.log(q * order) + 1 / (2 * z * z)
-        room = z * z * length**2 / 2 - math.log(5) - 2 * math.log(z)
-        allowed = (order <= first) & (order * ceiling <= room) & (ceiling > 0)
-        return np.where(allowed, self.rate * order, math.inf)[()]
