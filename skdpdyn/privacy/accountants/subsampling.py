@@ -1,7 +1,7 @@
 """Amplification by subsampling: DP-SGD with Poisson batches, and batches of fixed size."""
 
 import math
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
