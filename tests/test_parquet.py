@@ -11,6 +11,8 @@ from numba import config
 from pyarrow import dataset, parquet
 
 from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateGAMRegressor,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateRidge,
@@ -103,6 +105,26 @@ def test_the_same_bits_as_from_an_array(source, target, folder):
     assert model.feature_names_in_.tolist() == NAMES
     model.fit(X, y)
     assert not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("target", ["bought", "grade", "price"])
+def test_additive_models_learn_the_same_bits_as_from_an_array(target, folder):
+    limits = {"bounds": [(-0.5, 0.5), (-0.5, 0.5), (-1, 1)], "random_state": 0}
+    values = MODELS[target].get_params()
+    if target == "price":
+        model = PrivateGAMRegressor(target_bounds=(-1, 1), **limits)
+    else:
+        model = PrivateGAMClassifier(classes=values["classes"], **limits)
+    names, rows = ["a", "b", "level"], table()
+    X = np.column_stack([rows[name].to_numpy().astype(np.float32) for name in names])
+    expected = model.fit(X, rows[target].to_numpy()).coef_
+    model.fit(ParquetRows(folder, target, columns=names))
+    np.testing.assert_array_equal(model.coef_, expected)
+    assert model.feature_names_in_.tolist() == names
+    with pytest.raises(ValueError, match="levels are not looked for"):
+        model.set_params(categories={"level": "private"}, bounds=(-1, 1)).fit(
+            ParquetRows(folder, target, columns=names)
+        )
 
 
 @pytest.mark.parametrize("disk", ["has room", "is full", "is left alone"])

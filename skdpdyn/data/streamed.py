@@ -123,49 +123,56 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
                 while held < last - first:
                     portion = next(portions, None)
                     if portion is None:
-                        self._refuse_number(first + held)
+                        self.refuse_number(first + held)
                     parts.append(portion)
                     held += len(portion[0])
                 yield last, *_taken(parts, last - first)
                 held -= last - first
                 first = last
             if held or next(portions, None) is not None:
-                self._refuse_number(None)
+                self.refuse_number(None)
 
     def _source(self, edges):
         """Yield all rows and their targets in order, best between these edges."""
         yield from self.read()
 
-    def _shaped(self, edges):
-        """Yield rows of this shape and dtype, and as their targets a column."""
-        portions = self._source(edges)
-        while (portion := _read(portions)) is not None:
-            self._refuse_shape(*portion)
-            if len(portion[0]):
-                yield np.ascontiguousarray(portion[0]), portion[0][:, 0]
+    def portions(self, edges=None) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield all rows and their targets as they are read, once shape and dtype are checked.
 
-    def _refuse_shape(self, X, y):
-        of_target = (2,) if self.has_exposure else ()
-        if X.shape != (len(X), self.shape[1]) or y.shape != (len(X), *of_target):
-            raise ValueError(
-                f"rows of shape {X.shape} with targets of shape {y.shape} were read, where "
-                f"n_features={self.shape[1]}"
-            )
-        if X.dtype != self.dtype:
-            raise ValueError(f"rows of {X.dtype} were read, not of {self.dtype}")
-
-    def _checked(self, edges):
-        """Yield rows, with targets as the loss takes them; refuse what no kernel may see."""
+        Parameters
+        ----------
+        edges : sequence of int or None, default=None
+            Where portions should begin and end; they need not.
+        """
         portions = self._source(edges)
         while (portion := _read(portions)) is not None:
             X, y = portion
-            self._refuse_shape(X, y)
-            with np.errstate(all="ignore"):  # sums of large numbers may not be finite
-                finite = np.isfinite(np.sum(X)) or np.all(np.isfinite(X))
-            if not finite:
-                self._refuse_missing(X)
+            of_target = (2,) if self.has_exposure else ()
+            if X.shape != (len(X), self.shape[1]) or y.shape != (len(X), *of_target):
+                raise ValueError(
+                    f"rows of shape {X.shape} with targets of shape {y.shape} were read, where "
+                    f"n_features={self.shape[1]}"
+                )
+            if X.dtype != self.dtype:
+                raise ValueError(f"rows of {X.dtype} were read, not of {self.dtype}")
             if len(X):
-                yield np.ascontiguousarray(X), self._numbers(y)
+                yield np.ascontiguousarray(X), y
+
+    def _shaped(self, edges):
+        """Yield rows, and as their targets a column."""
+        with closing(self.portions(edges)) as portions:
+            for X, _ in portions:
+                yield X, X[:, 0]
+
+    def _checked(self, edges):
+        """Yield rows, with targets as the loss takes them; refuse what no kernel may see."""
+        with closing(self.portions(edges)) as portions:
+            for X, y in portions:
+                with np.errstate(all="ignore"):  # sums of large numbers may not be finite
+                    finite = np.isfinite(np.sum(X)) or np.all(np.isfinite(X))
+                if not finite:
+                    self._refuse_missing(X)
+                yield X, self._numbers(y)
 
     def _refuse_missing(self, X):
         """Say which columns hold what is no number."""
@@ -176,7 +183,8 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
             f"columns {columns} hold missing or infinite values. Fill them with public ones"
         )
 
-    def _refuse_number(self, n_read):
+    def refuse_number(self, n_read: int | None) -> None:
+        """Refuse a pass of so many rows; None: of more than there are."""
         got = "more" if n_read is None else "fewer"
         raise ValueError(
             f"{got} than n_samples={self.shape[0]} rows were read: the data changed, or are damaged"

@@ -10,6 +10,7 @@ import numpy as np
 from skdpdyn import rules
 from skdpdyn.base import DTYPES, NUMBER_TYPES, quoting_no_records, refuse_dates, validated
 from skdpdyn.data.coded import Coded
+from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
 from skdpdyn.expansion import LOWEST, Expansion, Levels, Numbers, levels_in
 from skdpdyn.privacy.checks import is_auto, is_named
 
@@ -333,6 +334,38 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
         private = [j for j, column in enumerate(expansion.columns) if column is _PRIVATE]
         cells.seen = {j: quoting_no_records(_seen, take(slice(None), j)) for j in private}
     return cells
+
+
+def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]:
+    """Return the rows of a source as cells, by one pass over it, and its targets as they are.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``bounds`` and ``categories``, and knows the columns of a fit.
+    source : StreamedRows
+        Rows of numbers.
+    """
+    names, (n_rows, n_features) = source.feature_names, source.shape
+    columns = _as_lent(model, public_columns(model, n_features, names, None), names)
+    if any(column is _PRIVATE for column in columns):
+        raise ValueError(
+            "categories='private': levels are not looked for in rows that are read in order. Pass "
+            "the rows as X and y"
+        )
+    expansion = Expansion(columns, 0, 0.0)
+    codes, targets, first = np.empty((n_rows, n_features), expansion.code_dtype), [], 0
+    for X, y in source.portions():
+        part = slice(first, first + len(X))
+        if part.stop > n_rows:
+            source.refuse_number(None)
+        for j, column in enumerate(columns):
+            codes[part, j] = quoting_no_records(_codes, column, X[:, j])
+        targets.append(y.values[y.codes] if isinstance(y, RowLabels) else y)
+        first = part.stop
+    if first < n_rows:
+        source.refuse_number(first)
+    return Coded(codes, expansion), np.concatenate(targets)
 
 
 def _seen(values):

@@ -17,7 +17,8 @@ from skdpdyn.data.files import MappedRows, file_of_rows
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
-from skdpdyn.linear_model.additive import read_cells
+from skdpdyn.data.streamed import StreamedRows
+from skdpdyn.linear_model.additive import read_cells, streamed_cells
 from skdpdyn.linear_model.parameters import solver_of
 from skdpdyn.linear_model.targets import NO_EXPOSURES, Labels, Target, as_labels
 from skdpdyn.linear_model.values import Seen
@@ -111,10 +112,12 @@ def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Rea
     source of rows at the end.
     """
     elsewhere = type(X) is not np.ndarray and (is_collection(X) or isinstance(X, Rows))
-    if model.family.expand is not None and elsewhere:
+    expands = model.family.expand is not None
+    if expands and elsewhere and not isinstance(X, StreamedRows):
         raise TypeError(
-            f"{type(model).__name__} takes arrays and frames in memory, and X is a "
-            f"{type(X).__name__}. Use BoundsExpander before another estimator"
+            f"{type(model).__name__} takes arrays and frames in memory, and rows that are read in "
+            f"order such as ParquetRows, and X is a {type(X).__name__}. Use BoundsExpander before "
+            "another estimator"
         )
     if elsewhere and is_collection(X):
         from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
@@ -123,6 +126,8 @@ def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Rea
         exposure = None
     if isinstance(X, Rows):
         X, target = X, _source(model, X, y, groups, exposure)
+        if expands:
+            X, target = _streamed_cells(model, X)
     else:
         X, target = _arrays(model, X, y, groups, exposure)
     with closing(X) if isinstance(X, Rows) else nullcontext():
@@ -190,6 +195,15 @@ def _cells(model, X, y, exposure):
         model._seen = Labels().found(y)  # two classes are learnt otherwise than several
     target = model.family.targets.read(model, y, exposure)
     return cells, target
+
+
+def _streamed_cells(model, source):
+    """Return the rows of a source as cells, which stay in memory, and the target."""
+    cells, y = streamed_cells(model, source)
+    y, exposure = (y[:, 0], y[:, 1]) if source.has_exposure else (y, None)
+    y = _targets(model, len(cells), as_labels(y, getattr(model, "classes", None)))
+    _know_columns(model, source.shape[1], source.feature_names)
+    return cells, model.family.targets.read(model, y, exposure)
 
 
 def _targets(model, n_rows, y):
