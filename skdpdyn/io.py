@@ -163,10 +163,8 @@ def check_folder(folder: str | os.PathLike[str]) -> dict[str, Any]:
     files = {path.name: _content(path) for path in Path(folder).iterdir()}
     try:
         return _checked(files)
-    except ImportError:
-        raise
     except Exception as error:
-        if type(error) is ValueError:
+        if isinstance(error, ImportError) or type(error) is ValueError:
             raise
         malformed = type(error).__name__
     raise ValueError(f"a file of {folder} is malformed ({malformed}). {_OTHER}")

@@ -63,7 +63,7 @@ def sources_of(value: Any, name: str) -> Iterator[Source]:
         yield from getattr(value, "sources_", ())
     elif isinstance(getattr(value, "sources", None), tuple):  # a part of a model
         yield from value.sources or [_unpaid(name, kind, "says of no model that it is its")]
-    elif _is_fitted(value):
+    elif hasattr(value, "coef_") or (hasattr(value, "get_params") and _has_learnt(value)):
         yield _unpaid(name, kind, "has no privacy_")
     elif hasattr(value, "get_params"):
         yield from given_to(value)
@@ -96,8 +96,5 @@ def _unpaid(name, kind, why):
     return Source(f"{name}: a {kind}", None, (leak,))
 
 
-def _is_fitted(value):
-    fitted = hasattr(value, "get_params") and any(
-        name.endswith("_") and not name.endswith("__") for name in getattr(value, "__dict__", ())
-    )
-    return fitted or hasattr(value, "coef_")
+def _has_learnt(value):
+    return any(name.endswith("_") and not name.endswith("__") for name in vars(value))

@@ -116,7 +116,6 @@ LAYERS = {
     "linear_model/reading.py": (8, 4),
     "linear_model/parts.py": (8, 5),
     "linear_model/slope.py": (8, 5, 5),
-    "linear_model/mean_row.py": (8, 5, 5),
     "linear_model/counts.py": (8, 6),
     "linear_model/recipe.py": (8, 6),
     "linear_model/request.py": (8, 7),

@@ -211,15 +211,16 @@ def _as_lent(model, columns, names):
     tables = _lent(model)
     if tables is None:
         return columns
-    theirs = getattr(model.start, "feature_names_in_", names)
-    same = names is None or list(names) == list(theirs)
-    if not same or len(columns) != len(tables.columns):
-        raise ValueError("start has other columns than X: pass a model of the same ones")
-    n_columns, ours = len(columns), zip(columns, tables.columns, strict=True)
-    if not all(_alike(*pair) for pair in ours):
-        raise ValueError("start has other bounds or categories: pass those that it was fitted with")
-    if monotonic(model, n_columns) != monotonic(model.start, n_columns):
-        raise ValueError("start has another monotonic_cst: pass that which it was fitted with")
+    theirs, n_columns = getattr(model.start, "feature_names_in_", names), len(columns)
+    pairs = zip(columns, tables.columns, strict=False)
+    for same, what in (
+        (names is None or list(names) == list(theirs), "other columns than X"),
+        (n_columns == len(tables.columns), "another number of columns than X"),
+        (all(_alike(*pair) for pair in pairs), "other bounds or categories"),
+        (monotonic(model, n_columns) == monotonic(model.start, n_columns), "another monotonic_cst"),
+    ):
+        if not same:
+            raise ValueError(f"start has {what}: pass what it was fitted with")
     return tables.columns
 
 

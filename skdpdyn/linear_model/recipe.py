@@ -17,7 +17,6 @@ from skdpdyn import rules
 from skdpdyn.conditioning import can_sum
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.linear_model.family import Part
-from skdpdyn.linear_model.mean_row import MEAN_ROW
 from skdpdyn.linear_model.parts import (
     CELLS,
     CLASS_WEIGHTS,
@@ -30,7 +29,7 @@ from skdpdyn.linear_model.parts import (
     START,
     TOTAL,
 )
-from skdpdyn.linear_model.slope import SLOPE
+from skdpdyn.linear_model.slope import MEAN_ROW, SLOPE
 from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Recipe, Request
 from skdpdyn.privacy import least_noise
 from skdpdyn.privacy.checks import as_float, is_auto, is_named

@@ -3,9 +3,15 @@
 What noise and clipping make of a score is a straight line in it, about. So once training is over, a
 fit buys sums over its records of the residual, and of the residual times the score, with what they
 change by if scores move, and takes one step that a prior keeps short.
+
+A fit of persons makes a mean person's predictions right, whose rows weigh 1/k. Persons with many
+rows may have another rate, so that risks of all rows do not add up to what happens. Where that is
+asked for, sums over rows of one weight, of residuals and of what they change by, move the
+intercept: by so much as would make them 0 if all rows had the rate of a mean person.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +21,7 @@ from skdpdyn.linear_model.parts import sums_of_rows
 from skdpdyn.losses import Loss, sigmoid
 from skdpdyn.spending import Share
 
-SUMS_OF_SLOPE = "slope of residuals"
+SUMS_OF_SLOPE, SUMS_OF_ROWS = "slope of residuals", "rate of rows"
 FARTHEST = 3.0
 """How far from the base rate's raw prediction a score counts."""
 
@@ -90,3 +96,57 @@ def posterior(sums: np.ndarray, std: float) -> tuple[float, float]:
 
 
 SLOPE = Slope()
+
+
+MOST_RATIO = 8.0
+"""By which factor the rate of rows may be above or below that of persons."""
+
+
+def _sums_of_rates(raw_prediction, y, out):
+    """Write the residual of a row, and twice its curvature."""
+    for i in range(y.size):
+        p = sigmoid(raw_prediction[0, i])
+        out[0, i] = p - y[i]
+        out[1, i] = 2.0 * p * (1.0 - p)
+
+
+SUMS_OF_MEAN_ROW = Loss("rates", _sums_of_rates, lipschitz=1.0, smoothness=1.0, n_outputs=2)
+"""Two numbers of a row: no loss, but bounded like one.
+
+The square of their norm is p^2 + 4 p^2 (1 - p)^2 where y = 0, which is 1 at p = 1 and less
+elsewhere, since 1 + p >= 4 p^2 (1 - p). Where y = 1 it is its mirror.
+"""
+
+
+class MeanRow(Part):
+    """A shift of raw predictions, after which those of all rows add up to what was observed.
+
+    Rows weigh 1/m, m the public limit on the rows of a person, so that a person's sums are of
+    norm 1 at most.
+    """
+
+    def share(self, request):
+        """See `Part.share`."""
+        return {SUMS_OF_ROWS: Share(rules.MEAN_ROW_SHARE)} if request.of_rows else {}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        if SUMS_OF_ROWS not in spending.shares:
+            return
+        objective, request, rows = learning.plan.objective, learning.plan.request, learning.rows
+        counts = np.diff(rows.persons.first)[rows.persons.owners()]
+        alike = replace(learning, rows=rows.weighted_by(counts / rows.most_rows))
+        coef, intercept = objective.split(learning.theta)
+        coefs = np.vstack([coef, np.zeros_like(coef)])
+        known = SUMS_OF_ROWS, SUMS_OF_MEAN_ROW, 1.0, coefs, np.append(intercept, 0.0)
+        (residual, bend), std = sums_of_rows(*known, alike, spending)
+        shares = request.family.units.weighted(learning, spending)
+        rate = shares[1] / shares.sum()
+        seen = rate - residual / max(bend / 2, std) * rate * (1 - rate)
+        least, most = rate / MOST_RATIO, 1 - (1 - rate) / MOST_RATIO
+        seen = min(max(seen, least), most, MOST_RATIO * rate)
+        moved = math.log(seen / (1 - seen)) - math.log(rate / (1 - rate))
+        learning.theta[-1] += moved / objective.intercept_scaling
+
+
+MEAN_ROW = MeanRow()
