@@ -37,21 +37,21 @@ from skdpdyn import (
     preprocessing,
 )
 from skdpdyn.audit import Listener, audit, listened
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.noise import generators
+from skdpdyn.core.spending import TRAINING
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning
-from skdpdyn.linear_model import reading
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.linear_model.values import Seen
-from skdpdyn.losses import Loss
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.noise import generators
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Adjacency, Gaussian, composition, least_noise
 from skdpdyn.solvers import SOLVERS, NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt
-from skdpdyn.spending import TRAINING
+from skdpdyn.training import reading
+from skdpdyn.training.plan import plan
+from skdpdyn.training.request import request_of
+from skdpdyn.training.values import Seen
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 

@@ -25,11 +25,11 @@ from collections import Counter
 import numpy as np
 
 from skdpdyn import PrivateLogisticRegression
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ClusterError, PrivacyLeakWarning
 from skdpdyn.kernels.passes import Gradients
-from skdpdyn.losses import logistic
-from skdpdyn.objective import Objective
 
 COLUMNS = 100
 LIMIT = 30  # seconds after which a fit counts as one that hangs

@@ -28,9 +28,9 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.rules import strength_of
 from skdpdyn.exceptions import PrivacyUtilityWarning
 from skdpdyn.privacy import Budget
-from skdpdyn.rules import strength_of
 
 SIZES = (100, 300, 1_000, 3_000)
 EPSILONS = (0.03, 0.1, 0.3, 1.0)

@@ -1,8 +1,8 @@
 """What the rules of defaults would be if a data set were left out of their choice, and what that
 is worth there.
 
-``python -m benchmarks constants --data DIR``: each rule of `skdpdyn.rules` at half, as it is, and
-doubled, the others as they are, on Adult, MAGIC, California, a sample of 20,000 flights and pen
+``python -m benchmarks constants --data DIR``: each rule of `skdpdyn.core.rules` at half, as it is,
+and doubled, the others as they are, on Adult, MAGIC, California, a sample of 20,000 flights and pen
 digits, at epsilon 0.1 and 1, replace_one. Where a rule depends on n mu / f, that is halved and
 doubled, so that the rule is reached later or earlier; otherwise its value is. Splits are drawn as
 in ``accuracy.py``; seeds are their numbers, so that fits which a rule does not touch are the same
@@ -41,7 +41,8 @@ from benchmarks.accuracy import (
     pendigits,
     splits,
 )
-from skdpdyn import PrivateLogisticRegression, rules
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.core import rules
 from skdpdyn.datasets import load_flights
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.privacy import Adjacency

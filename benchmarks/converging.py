@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks.accuracy import DATA, DATASETS, splits
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.inspection import PrivacyDynamicsDisplay
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import request_of
 from skdpdyn.privacy import ACCOUNTANTS
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.training.plan import plan
+from skdpdyn.training.request import request_of
 
 BOUNDS = ("composition", "langevin", "last_iterate")
 PROBLEMS = {  # data, rows, alpha, further parameters

@@ -23,11 +23,11 @@ from scipy import optimize
 from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import medians, problem
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.noise import generators
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.draws import PoissonBatches
-from skdpdyn.losses import logistic
-from skdpdyn.noise import generators
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import PoissonSubsampled, RenyiDP, least_noise, subsampling
 from skdpdyn.privacy.numerical import discretised
 from skdpdyn.solvers.steps import Steps, descend

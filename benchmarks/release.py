@@ -11,7 +11,8 @@ import time
 import numpy as np
 from randomgen import AESCounter
 
-from skdpdyn import PrivateLogisticRegression, PrivateSoftmaxRegression, spending
+from skdpdyn import PrivateLogisticRegression, PrivateSoftmaxRegression
+from skdpdyn.core import spending
 from skdpdyn.kernels.normals import draw_normals
 from skdpdyn.kernels.release import release
 from skdpdyn.solvers import steps

@@ -1,7 +1,7 @@
 """Curves of the rules that "auto" stands for, over the strength s = n mu / f.
 
-``python -m benchmarks rules --figure doc/rules.png`` draws what `skdpdyn.rules` says, without any
-data.
+``python -m benchmarks rules --figure doc/rules.png`` draws what `skdpdyn.core.rules` says, without
+any data.
 """
 
 import argparse
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from skdpdyn import rules
+from skdpdyn.core import rules
 
 COLUMNS = (10, 100)
 PANELS = {

@@ -24,10 +24,10 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.noise import generators
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
-from skdpdyn.losses import logistic
-from skdpdyn.noise import generators
-from skdpdyn.objective import Objective
 from skdpdyn.solvers.steps import Steps, descend
 
 SHAPES = [

@@ -22,11 +22,11 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import medians, one_read
+from skdpdyn.core.losses import logistic, softmax
+from skdpdyn.core.noise import generators
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.jit import aligned_empty
-from skdpdyn.losses import logistic, softmax
-from skdpdyn.noise import generators
-from skdpdyn.objective import Objective
 from skdpdyn.solvers.steps import Steps, descend
 
 DENSE = [

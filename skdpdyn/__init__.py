@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skdpdyn._startup import no_collections
+from skdpdyn.support.startup import no_collections
 
 # for editors and type checkers, because the names below are loaded on first use
 if TYPE_CHECKING:
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
         datasets as datasets,
         evaluation as evaluation,
         exceptions as exceptions,
+        export as export,
         inference as inference,
         inspection as inspection,
-        io as io,
         linear_model as linear_model,
         model_selection as model_selection,
-        onnx as onnx,
         planning as planning,
         preprocessing as preprocessing,
         privacy as privacy,
@@ -56,12 +55,11 @@ _MODULES = [
     "datasets",
     "evaluation",
     "exceptions",
+    "export",
     "inference",
     "inspection",
-    "io",
     "linear_model",
     "model_selection",
-    "onnx",
     "planning",
     "preprocessing",
     "privacy",

@@ -43,7 +43,7 @@ def facts() -> dict[str, str]:
     """Return what depends on the installation and the machine, by name, as text."""
     import joblib  # slow to load, as all kernels
 
-    from skdpdyn.losses import _exp  # any kernel: they all are stored in one way
+    from skdpdyn.core.losses import _exp  # any kernel: they all are stored in one way
 
     folder = getattr(_exp, "stats", None)
     return {
@@ -60,7 +60,7 @@ def check(path: Path) -> int:
     is_folder = path.is_dir()
     try:
         if is_folder:
-            from skdpdyn.io import check_folder  # needs scikit-learn
+            from skdpdyn.export.io import check_folder  # needs scikit-learn
 
             report = check_folder(path)
         else:

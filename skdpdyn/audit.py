@@ -1,10 +1,11 @@
 """Audits: what a fit claims to leak at most, beside what its worst neighbours show.
 
-Two kinds, which see different faults. A replay records what is handed to `skdpdyn.noise.release`
-on one data set, repeats the outcomes on its neighbours, and compares how far each release moves, in
-units of its noise, with what its part of the record allows. It is exact, and finds where a fault
-is; it does not see noise of steps that are not shown. A canary is a black box: it fits one record
-in and out many times, attacks what was published, and needs many fits.
+Two kinds, which see different faults. A replay records what is handed to
+`skdpdyn.core.noise.release` on one data set, repeats the outcomes on its neighbours, and compares
+how far each release moves, in units of its noise, with what its part of the record allows. It is
+exact, and finds where a fault is; it does not see noise of steps that are not shown. A canary is a
+black box: it fits one record in and out many times, attacks what was published, and needs many
+fits.
 
 Audits look at records without noise. They make up data of their own, and are given none.
 """
@@ -25,6 +26,7 @@ import numpy as np
 from scipy.special import betaincinv, gammaincinv, ndtri
 from sklearn.base import clone
 
+from skdpdyn.core.noise import generators, release
 from skdpdyn.data.local import rows_of
 from skdpdyn.exceptions import (
     PrivacyLeakWarning,
@@ -32,7 +34,6 @@ from skdpdyn.exceptions import (
     UnsupportedMechanismError,
     optional,
 )
-from skdpdyn.noise import generators, release
 from skdpdyn.privacy import (
     Composition,
     CyclicBatches,

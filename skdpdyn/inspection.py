@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from skdpdyn.base import distinct
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 from skdpdyn.privacy.checks import checked_count, checked_number
 from skdpdyn.privacy.display import Display
 from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.training.base import distinct
 
 _MOST_SHAPES = 12  # that are drawn where none are named
 _FAR = 7.0  # quantile of the smallest false positive rate above 0, 1e-12

@@ -18,14 +18,14 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtri, softmax, xlogy
 from sklearn.base import clone, is_classifier
 
-from skdpdyn.foreign import SILENCE
+from skdpdyn.core.noise import Generator, generators
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.linear_model.gam import AdditiveModel
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.noise import Generator, generators
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_choice, checked_count, checked_number
 from skdpdyn.privacy.display import Document, Shown
+from skdpdyn.training.foreign import SILENCE
+from skdpdyn.training.request import request_of
 
 __all__ = ["PlannedScore", "PlannedScores", "plan"]
 

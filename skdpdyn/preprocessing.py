@@ -12,29 +12,16 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn import rules
-from skdpdyn.base import (
-    DTYPES,
-    PrivateEstimatorMixin,
-    all_or_nothing,
-    by_blocks,
-    distinct,
-    forget_fit,
-    form_of,
-    of_persons,
-    silent_arithmetic,
-    validated,
-)
-from skdpdyn.conditioning import (
-    MEAN,
-    NORM,
-    RANGES,
-    Conditioner,
-    Conditioning,
-    can_sum,
-    learn_ranges,
-    private_mean,
-    shares_of,
+from skdpdyn.core import rules
+from skdpdyn.core.expansion import LOWEST, PAIR_WEIGHT, cosines, on_scales, typical_norm
+from skdpdyn.core.noise import check_random_state
+from skdpdyn.core.spending import (
+    COUNTS,
+    Share,
+    buying,
+    planned,
+    scaled_to,
+    total_of,
 )
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.cluster import is_collection
@@ -42,8 +29,6 @@ from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import checked_most_rows, persons_of, unit_of
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.expansion import LOWEST, PAIR_WEIGHT, cosines, on_scales, typical_norm
-from skdpdyn.noise import check_random_state
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import (
@@ -56,13 +41,28 @@ from skdpdyn.privacy.checks import (
     is_named,
 )
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.spending import (
-    COUNTS,
-    Share,
-    buying,
-    planned,
-    scaled_to,
-    total_of,
+from skdpdyn.training.base import (
+    DTYPES,
+    PrivateEstimatorMixin,
+    all_or_nothing,
+    by_blocks,
+    distinct,
+    forget_fit,
+    form_of,
+    of_persons,
+    silent_arithmetic,
+    validated,
+)
+from skdpdyn.training.conditioning import (
+    MEAN,
+    NORM,
+    RANGES,
+    Conditioner,
+    Conditioning,
+    can_sum,
+    learn_ranges,
+    private_mean,
+    shares_of,
 )
 
 _BLOCK = 4096  # rows that are looked at together

@@ -26,8 +26,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 @pytest.fixture
 def still_clock(monkeypatch):
     """Tell progress in lines, by a clock that stands still: no line depends on the machine."""
-    monkeypatch.setattr("skdpdyn.progress._bar", lambda total, unit: None)
-    monkeypatch.setattr("skdpdyn.progress.time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr("skdpdyn.support.progress._bar", lambda total, unit: None)
+    monkeypatch.setattr("skdpdyn.support.progress.time", SimpleNamespace(perf_counter=lambda: 0.0))
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from itertools import combinations, product
 
 import numpy as np
 
+from skdpdyn.core.noise import release
+from skdpdyn.core.objective import Objective
 from skdpdyn.kernels.normals import draw_normals
-from skdpdyn.noise import release
-from skdpdyn.objective import Objective
 from skdpdyn.solvers import steps
 
 

@@ -31,10 +31,8 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
     audit,
-    conditioning,
-    progress,
-    rules,
 )
+from skdpdyn.core import rules
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.inference import private_regression, scoring
@@ -51,6 +49,8 @@ from skdpdyn.solvers import (
     SufficientStatistics,
     objective_perturbation,
 )
+from skdpdyn.support import progress
+from skdpdyn.training import conditioning
 
 PACKAGE = Path(skdpdyn.__file__).parent
 WEIGHTS = 1.0, 4.0  # at both of their bounds

@@ -16,13 +16,13 @@ from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdpdyn import (
-    PrivateGAMClassifier,
-    PrivateGAMRegressor,
-    PrivateLogisticRegression,
-    rules,
-)
-from skdpdyn.base import distinct
+from skdpdyn import PrivateGAMClassifier, PrivateGAMRegressor, PrivateLogisticRegression
+from skdpdyn.core import rules
+from skdpdyn.core.expansion import Expansion, Levels, Numbers, cosines, level_of, levels_in
+from skdpdyn.core.losses import logistic, softmax
+from skdpdyn.core.noise import generators
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.spending import Spending
 from skdpdyn.data import ParquetRows
 from skdpdyn.data.coded import Coded, CodedRows, shortening
 from skdpdyn.data.local import LocalRows
@@ -31,23 +31,19 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import row_norms
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.expansion import Expansion, Levels, Numbers, cosines, level_of, levels_in
 from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
-from skdpdyn.linear_model.additive import read_cells
-from skdpdyn.linear_model.parts import COLUMN_LEVELS, LEVELS
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.reading import read
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.linear_model.values import Seen
-from skdpdyn.losses import logistic, softmax
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
-from skdpdyn.noise import generators
-from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsExpander, BoundsScaler
 from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
 from skdpdyn.privacy.literature.dialects import zcdp
-from skdpdyn.spending import Spending
+from skdpdyn.training.additive import read_cells
+from skdpdyn.training.base import distinct
+from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
+from skdpdyn.training.plan import plan
+from skdpdyn.training.reading import read
+from skdpdyn.training.request import request_of
+from skdpdyn.training.values import Seen
 
 RNG = np.random.default_rng(0)
 N = 4000
@@ -409,7 +405,7 @@ def test_a_graph_predicts_the_same(n_classes):
     pytest.importorskip("skl2onnx")
     from onnx.reference import ReferenceEvaluator
 
-    from skdpdyn.onnx import to_onnx
+    from skdpdyn.export.onnx import to_onnx
 
     X = np.column_stack([FRAME["age"], FRAME["gain"], FRAME["ward"] == "west"])
     X[::7, 0] = np.nan

@@ -27,12 +27,16 @@ PACKAGE = Path(skdpdyn.__file__).parent
 # matches decides.
 LAYERS = {
     "exceptions.py": (0, 0),
-    "_startup.py": (0, 0),
-    "progress.py": (0, 0),
-    "chunks.py": (0, 0),
-    "blas.py": (0, 0),
-    "noise.py": (6, 2),
-    "sources.py": (6, 1),
+    "support/__init__.py": (0, 0),
+    "core/__init__.py": (0, 0),
+    "training/__init__.py": (0, 0),
+    "export/__init__.py": (8, 4),
+    "support/startup.py": (0, 0),
+    "support/progress.py": (0, 0),
+    "support/chunks.py": (0, 0),
+    "support/blas.py": (0, 0),
+    "core/noise.py": (6, 2),
+    "training/sources.py": (6, 1),
     "privacy/_types.py": (0, 0),
     "privacy/checks.py": (0, 1),
     "privacy/fields.py": (0, 2),
@@ -71,11 +75,11 @@ LAYERS = {
     "kernels/cells.py": (6, 1),
     "kernels/gradients.py": (6, 2),
     "kernels/statistics.py": (6, 3),
-    "losses.py": (6, 2),
-    "objective.py": (6, 3),
-    "rounding.py": (6, 4),
-    "rules.py": (6, 0),
-    "expansion.py": (6, 2),
+    "core/losses.py": (6, 2),
+    "core/objective.py": (6, 3),
+    "core/rounding.py": (6, 4),
+    "core/rules.py": (6, 0),
+    "core/expansion.py": (6, 2),
     "data/__init__.py": (6, 11),
     "data/rows.py": (6, 5),
     "data/row_map.py": (6, 6),
@@ -90,9 +94,9 @@ LAYERS = {
     "data/cluster/worker.py": (6, 10),
     "data/cluster/driver.py": (6, 11),
     "data/cluster/dask.py": (6, 12),
-    "spending.py": (6, 8),
-    "conditioning.py": (6, 9),
-    "diagnostics.py": (6, 10),
+    "core/spending.py": (6, 8),
+    "training/conditioning.py": (6, 9),
+    "training/diagnostics.py": (6, 10),
     "kernels/normals.py": (6, 1),
     "kernels/ball.py": (6, 1),
     "kernels/sums.py": (6, 1),
@@ -105,30 +109,30 @@ LAYERS = {
     "solvers/__init__.py": (7, 3),
     "solvers/*.py": (7, 2),
     "solvers/literature/*.py": (7, 1),
-    "base.py": (8, 0),
-    "foreign.py": (8, 1),
-    "linear_model/targets.py": (8, 1),
-    "linear_model/start.py": (8, 2),
-    "linear_model/family.py": (8, 2),
-    "linear_model/parameters.py": (8, 2),
-    "linear_model/additive.py": (8, 2),
-    "linear_model/values.py": (8, 3),
-    "linear_model/reading.py": (8, 4),
-    "linear_model/parts.py": (8, 5),
-    "linear_model/slope.py": (8, 5, 5),
-    "linear_model/counts.py": (8, 6),
-    "linear_model/recipe.py": (8, 6),
-    "linear_model/request.py": (8, 7),
-    "linear_model/plan.py": (8, 7),
-    "linear_model/fit.py": (8, 8),
+    "training/base.py": (8, 0),
+    "training/foreign.py": (8, 1),
+    "training/targets.py": (8, 1),
+    "training/start.py": (8, 2),
+    "training/family.py": (8, 2),
+    "training/parameters.py": (8, 2),
+    "training/additive.py": (8, 2),
+    "training/values.py": (8, 3),
+    "training/reading.py": (8, 4),
+    "training/parts.py": (8, 5),
+    "training/slope.py": (8, 5, 5),
+    "training/counts.py": (8, 6),
+    "training/recipe.py": (8, 6),
+    "training/request.py": (8, 7),
+    "training/plan.py": (8, 7),
+    "training/fit.py": (8, 8),
     "linear_model/base.py": (8, 9),
     "linear_model/shapes.py": (8, 9),
     "linear_model/gam.py": (8, 11),
     "linear_model/__init__.py": (8, 12),
     "linear_model/*.py": (8, 10),
     "preprocessing.py": (8, 1),
-    "onnx.py": (8, 2),
-    "io.py": (8, 3),
+    "export/onnx.py": (8, 2),
+    "export/io.py": (8, 3),
     "model_selection/__init__.py": (9, 5),
     "model_selection/_steps.py": (9, 1),
     "model_selection/_searches.py": (9, 3),
@@ -371,7 +375,9 @@ def test_privacy_stands_on_its_own(module):
 
 def test_losses_and_privacy_do_not_know_each_other():
     theory = [
-        name for _, name in MODULES["skdpdyn.losses"].imports() if _is_in(name, "skdpdyn.privacy")
+        name
+        for _, name in MODULES["skdpdyn.core.losses"].imports()
+        if _is_in(name, "skdpdyn.privacy")
     ]
     assert all(_is_in(name, "skdpdyn.privacy.checks") for name in theory)
     assert not [
@@ -379,7 +385,7 @@ def test_losses_and_privacy_do_not_know_each_other():
         for module in MODULES.values()
         if _is_in(module.name, "skdpdyn.privacy")
         for _, name in module.imports()
-        if _is_in(name, "skdpdyn.losses")
+        if _is_in(name, "skdpdyn.core.losses")
     ]
 
 
@@ -416,14 +422,14 @@ def test_numba_only_where_kernels_are(module):
 @each_module
 def test_randomness_comes_from_one_module(module):
     # where it comes from, and is shaped
-    if module.path in ("noise.py", "kernels/normals.py", "kernels/release.py"):
+    if module.path in ("core/noise.py", "kernels/normals.py", "kernels/release.py"):
         return
     sources = ("random", "secrets", "numpy.random", "randomgen", "os.urandom", "scipy.stats")
     imported = [
         name for _, name in module.imports() if any(_is_in(name, source) for source in sources)
     ]
     assert not imported, (
-        f"skdpdyn/{module.path} imports {imported}: randomness comes from skdpdyn/noise.py"
+        f"skdpdyn/{module.path} imports {imported}: randomness comes from skdpdyn/core/noise.py"
     )
     type_only = set()
     if module.path == "kernels/jit.py":
@@ -438,7 +444,7 @@ def test_randomness_comes_from_one_module(module):
         if used in ("np.random", "numpy.random", "os.urandom") and id(node) not in type_only:
             pytest.fail(
                 f"skdpdyn/{module.path}:{node.lineno} uses {used}: randomness comes from "
-                "skdpdyn/noise.py"
+                "skdpdyn/core/noise.py"
             )
 
 
@@ -586,7 +592,7 @@ PUBLIC_MODULES = [
         "skdpdyn.inspection",
         "skdpdyn.inference",
         "skdpdyn.evaluation",
-        "skdpdyn.onnx",
+        "skdpdyn.export.onnx",
         "skdpdyn.planning",
     )
     if name in MODULES
@@ -759,7 +765,7 @@ def _entries(docstring, title):
 
 @each([name for name in EXPORTED if "linear_model" in name])
 def test_a_docstring_does_not_repeat_what_bases_describe(name):
-    """`skdpdyn.base.described` adds it, so that each text has one place."""
+    """`skdpdyn.training.base.described` adds it, so that each text has one place."""
     value = EXPORTED[name]
     if not (inspect.isclass(value) and issubclass(value, PrivateLinearModel)):
         return
@@ -792,8 +798,8 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 from scipy import sparse
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.losses import softmax
-from skdpdyn.objective import Objective
+from skdpdyn.core.losses import softmax
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 
 X = np.random.default_rng(0).uniform(-1, 1, (600, 3))

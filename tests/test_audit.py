@@ -15,11 +15,11 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
     audit,
 )
+from skdpdyn.core.spending import Spending
 from skdpdyn.data import rows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.solvers import DPSGD, NoisyGD, steps
-from skdpdyn.spending import Spending
 
 matplotlib.use("Agg")
 pytestmark = pytest.mark.usefixtures("noise_found_once")
@@ -126,7 +126,7 @@ def test_what_no_replay_sees_is_refused():
 
 def test_a_scale_that_records_decide_is_refused():
     def run(number):
-        return audit.sys.modules["skdpdyn.spending"].release([0.0], number, None)
+        return audit.sys.modules["skdpdyn.core.spending"].release([0.0], number, None)
 
     with pytest.raises(ValueError, match="its scale must be public"):
         audit.replayed(run, [1.0, 2.0])

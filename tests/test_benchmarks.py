@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdpdyn import PrivateLogisticRegression, rules
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.core import rules
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.privacy import Adjacency
 

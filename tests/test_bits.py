@@ -25,8 +25,8 @@ from spending import noise_is_found_once
 
 import skdpdyn
 from skdpdyn import preprocessing
+from skdpdyn.core.noise import generators, release
 from skdpdyn.kernels.release import PITCH_BITS
-from skdpdyn.noise import generators, release
 from skdpdyn.solvers import SOLVERS
 
 pytestmark = pytest.mark.every_case
@@ -183,7 +183,7 @@ def public_names():
     """Return the public names that take a seed, but for classes to derive others from."""
     derived_from = "PrivateLinearModel", "PrivateLinearClassifier", "PrivateLinearRegressor"
     for module in pkgutil.walk_packages(skdpdyn.__path__, "skdpdyn."):
-        if module.name in ("skdpdyn.__main__", "skdpdyn.onnx", "skdpdyn.noise"):
+        if module.name in ("skdpdyn.__main__", "skdpdyn.export.onnx", "skdpdyn.core.noise"):
             continue
         found = importlib.import_module(module.name)
         for name in set(getattr(found, "__all__", ())).difference(derived_from):
@@ -209,7 +209,7 @@ def lines_that_release():
     for name, called, node in calls_in_package():
         other = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np"
         # an audit releases made-up numbers alone; a table's quantile is that of the normal law
-        other |= name in ("audit.py", "noise.py")
+        other |= name in ("audit.py", "core/noise.py")
         other |= called == "quantile" and name.startswith("inference/")
         if called in ("release", "symmetric", "quantile") and not other:
             found.add((name, node.lineno))
@@ -219,9 +219,9 @@ def lines_that_release():
 
 DRAWING = {
     # normals of earlier steps, of the linear term of objective perturbation, and their kin
-    "draw_normals": {"noise.py", "solvers/steps.py"},
+    "draw_normals": {"core/noise.py", "solvers/steps.py"},
     "standard_noise": {"solvers/objective_perturbation.py"},
-    "draw_gamma": {"noise.py"},
+    "draw_gamma": {"core/noise.py"},
     # digits, batches, trials, seeds
     "random": {
         "kernels/jit.py",
@@ -246,8 +246,8 @@ DRAWING = {
     # records of audits, which are made up; digits
     "uniform": {"audit.py", "kernels/release.py"},
     "choice": {"audit.py"},
-    "spawn": {"noise.py"},
-    "urandom": {"noise.py"},
+    "spawn": {"core/noise.py"},
+    "urandom": {"core/noise.py"},
 }
 
 
@@ -261,7 +261,7 @@ def test_no_other_line_adds_noise():
             # the loss, Python's type, and a check of fields
             other = called in ("poisson", "bytes", "choice") and isinstance(node.func, ast.Name)
             assert other or name in DRAWING.get(called, ()), (
-                f"{name}:{node.lineno} draws by {called}: noise is for skdpdyn.noise.release"
+                f"{name}:{node.lineno} draws by {called}: noise is for `release` alone"
             )
 
 

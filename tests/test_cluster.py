@@ -29,13 +29,13 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import ClusterError
 from skdpdyn.kernels.passes import Gradients
-from skdpdyn.losses import logistic
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import (
     DPSGD,

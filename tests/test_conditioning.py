@@ -13,13 +13,13 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn.conditioning import Conditioning
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.linear_model.slope import SUMS, posterior
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
 from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.training.conditioning import Conditioning
+from skdpdyn.training.slope import SUMS, posterior
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 ADJACENCIES = ["replace_one", "add_remove"]

@@ -23,8 +23,8 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.losses import HINGE_WIDTH
 from skdpdyn.exceptions import PrivacyUtilityWarning
-from skdpdyn.losses import HINGE_WIDTH
 from skdpdyn.privacy import GaussianDP, composition
 
 N = 200_000

@@ -14,11 +14,9 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.objective import Objective
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.losses import logistic
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
     Budget,
@@ -36,6 +34,8 @@ from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.rounded import RoundedCurve
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt, conditioned_time
+from skdpdyn.training.plan import plan
+from skdpdyn.training.request import request_of
 
 ORDERS = np.array([1.5, 4.0, 40.0, 300.0])
 BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}

@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn.objective import Objective
+from skdpdyn.core.objective import Objective
 from skdpdyn.privacy import ACCOUNTANTS, Budget
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent

@@ -18,13 +18,13 @@ from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLinearSVC, PrivatePoissonRegressor, PrivateRidge
+from skdpdyn.core.losses import poisson
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.kernels.draws import FixedBatches
-from skdpdyn.losses import poisson
 from skdpdyn.model_selection import PrivateSearchCV, private_search
-from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.minimise import minimise

@@ -11,9 +11,7 @@ from test_streamed import GeneratedRows
 
 from skdpdyn import PrivateRidge
 from skdpdyn.data.local import rows_of
-from skdpdyn.diagnostics import ROWS, TARGETS, diagnose, shares_of_diagnostics
 from skdpdyn.evaluation import evaluate
-from skdpdyn.linear_model.targets import outside
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import (
@@ -26,6 +24,8 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.solvers import NoisyGD, ObjectivePerturbation, OutputPerturbation
+from skdpdyn.training.diagnostics import ROWS, TARGETS, diagnose, shares_of_diagnostics
+from skdpdyn.training.targets import outside
 
 REGRESSORS = RIDGE, POISSON
 BOUNDS = (-1.0, 3.0)

@@ -15,11 +15,12 @@ from scipy.special import expit
 from sklearn.base import clone
 from spending import spent
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression, rules
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.core import rules
+from skdpdyn.core.losses import LOSSES, logistic, softmax
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.losses import LOSSES, logistic, softmax
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
     Budget,

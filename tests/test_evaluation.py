@@ -25,7 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, spending
+from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.core import spending
 from skdpdyn.datasets import load_flights
 from skdpdyn.evaluation import (
     Estimate,

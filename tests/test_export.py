@@ -27,15 +27,15 @@ from skdpdyn import (
     PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
-    io,
 )
 from skdpdyn.__main__ import main
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
+from skdpdyn.export import io
+from skdpdyn.export.io import TRUSTED
+from skdpdyn.export.onnx import to_onnx
 from skdpdyn.inspection import PrivacyDynamicsDisplay
-from skdpdyn.io import TRUSTED
 from skdpdyn.model_selection import total_privacy
-from skdpdyn.onnx import to_onnx
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.privacy import Ledger
 from skdpdyn.privacy.deployment import schema
@@ -135,7 +135,7 @@ def test_onnx_predicts_the_same(name):
     pytest.importorskip("skl2onnx")
     from onnx.reference import ReferenceEvaluator
 
-    from skdpdyn.onnx import to_onnx
+    from skdpdyn.export.onnx import to_onnx
 
     model, y = MODELS[name]
     forms = [("auto", X), (None, X), ("auto", sparse.csr_array(X))]
@@ -159,7 +159,7 @@ def test_onnx_of_a_pipeline_predicts_the_same(bounds):
     skl2onnx = pytest.importorskip("skl2onnx")
     from onnx.reference import ReferenceEvaluator
 
-    from skdpdyn.onnx import to_onnx
+    from skdpdyn.export.onnx import to_onnx
 
     model = PrivateLogisticRegression(30.0, classes=["no", "yes"])
     pipeline = make_pipeline(BoundsScaler(bounds, feature_range=(-1, 3)), model).fit(X, LABELS)
@@ -408,7 +408,7 @@ def test_whatever_fits_is_exported_checked_and_predicts_the_same_bits_elsewhere(
     assert len(expected) > 2 * len(refused) > 0
     code = (
         "import pickle, sys, pathlib, skops.io\n"
-        "from skdpdyn.io import MODEL, TRUSTED, check_folder\n"
+        "from skdpdyn.export.io import MODEL, TRUSTED, check_folder\n"
         "rows, found = pickle.load(sys.stdin.buffer), {}\n"
         "for folder in pathlib.Path(sys.argv[1]).iterdir():\n"
         "    check_folder(folder)\n"

@@ -8,9 +8,9 @@ import pytest
 from numba import types
 from numba.core.codegen import CodeLibrary
 
-from skdpdyn._startup import no_collections
 from skdpdyn.kernels import jit
 from skdpdyn.kernels.jit import component, double_of_bits, entry
+from skdpdyn.support.startup import no_collections
 
 
 def _half(x):

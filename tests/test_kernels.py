@@ -22,7 +22,7 @@ from problems import (
 from reference import gradients
 from scipy import sparse, stats
 
-from skdpdyn.chunks import chunk_edges, count_chunks
+from skdpdyn.core.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
@@ -32,9 +32,9 @@ from skdpdyn.kernels.gradients import Dense
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
 from skdpdyn.kernels.statistics import compiled_limit
 from skdpdyn.kernels.sums import Total
-from skdpdyn.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers.minimise import largest_rounding, minimise
+from skdpdyn.support.chunks import chunk_edges, count_chunks
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}

@@ -23,7 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import shuffle
 
-from skdpdyn import PrivateLogisticRegression, noise as _noise
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.core import noise as _noise
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, composition, last_iterate, tightest

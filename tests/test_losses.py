@@ -11,7 +11,16 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdpdyn.losses import LOSSES, PINBALL_WIDTH, Loss, hinge, logistic, poisson, softmax, squared
+from skdpdyn.core.losses import (
+    LOSSES,
+    PINBALL_WIDTH,
+    Loss,
+    hinge,
+    logistic,
+    poisson,
+    softmax,
+    squared,
+)
 
 __all__ = ["loss", "targets"]
 

@@ -15,14 +15,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.blas import one_blas_thread
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.kernels.passes import Gradients
-from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.solvers import minimise as _minimise
 from skdpdyn.solvers.minimise import minimise
+from skdpdyn.support.blas import one_blas_thread
 
 
 def rows(n_samples=60, n_features=4, n_classes=2, dtype=np.float64, seed=0):

@@ -53,12 +53,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from skdpdyn import (
-    PrivateLogisticRegression,
-    PrivateRidge,
-    PrivateSoftmaxRegression,
-    foreign,
-)
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.core.noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import TradeoffDisplay
 from skdpdyn.model_selection import (
@@ -73,7 +69,6 @@ from skdpdyn.model_selection import (
 from skdpdyn.model_selection._candidates import Candidates
 from skdpdyn.model_selection._scores import score_of
 from skdpdyn.model_selection._steps import chooses_by_records, reads_records
-from skdpdyn.noise import generators
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,
@@ -90,6 +85,7 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.training import foreign
 
 LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
 RIDGE = PrivateRidge(target_bounds=(-2.0, 2.0), solver=NoisyGD(n_steps=5))

@@ -34,14 +34,14 @@ from skdpdyn import (
     PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
-    noise,
 )
+from skdpdyn.core import noise
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import row_norms
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.losses import logistic
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, tightest
 from skdpdyn.privacy.guarantees import gdp_mu

@@ -16,11 +16,11 @@ from randomgen import AESCounter
 from scipy import stats
 from threadpoolctl import threadpool_limits
 
-from skdpdyn.blas import threads_of
+from skdpdyn.core.noise import UNCHARGED, check_random_state, generators, largest_norm, release
+from skdpdyn.core.rounding import largest_batch
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection import _trials
-from skdpdyn.noise import UNCHARGED, check_random_state, generators, largest_norm, release
-from skdpdyn.rounding import largest_batch
+from skdpdyn.support.blas import threads_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -107,7 +107,7 @@ def test_none_is_fresh_every_time_and_an_int_repeats():
 @pytest.mark.system
 def test_two_processes_draw_different_noise():
     program = (
-        "from skdpdyn.noise import generators; "
+        "from skdpdyn.core.noise import generators; "
         "print(generators(None)[0].standard_normal(4).tolist())"
     )
     first, second = (

@@ -13,10 +13,10 @@ from scipy.special import expit
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression
+from skdpdyn.core.losses import logistic, softmax
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.losses import logistic, softmax
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     Adjacency,

@@ -14,11 +14,11 @@ from scipy import sparse, stats
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.kernels.draws import FixedBatches
-from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
     CyclicBatches,

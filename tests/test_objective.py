@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.kernels.passes import Gradients
-from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
 
 

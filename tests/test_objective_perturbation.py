@@ -17,19 +17,13 @@ from sklearn.linear_model import LogisticRegression
 from spending import spent
 from timing import times_as_long
 
-from skdpdyn import (
-    PrivateLogisticRegression,
-    PrivateRidge,
-    PrivateSoftmaxRegression,
-    noise as noise_module,
-)
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.core import noise as noise_module
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.noise import largest_norm, standard_noise
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.linear_model.plan import plan as planned
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.noise import largest_norm, standard_noise
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import (
     Adjacency,
     Composition,
@@ -51,6 +45,8 @@ from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.calibration import least_noise
 from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation
 from skdpdyn.solvers.minimise import largest_rounding
+from skdpdyn.training.plan import plan as planned
+from skdpdyn.training.request import request_of
 
 ADJACENCIES = list(Adjacency)
 NORMS = [0.1, 1.0, 12.0, 100.0]

@@ -11,10 +11,10 @@ from scipy import sparse
 
 import skdpdyn
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import request_of
+from skdpdyn.core.spending import TRAINING
 from skdpdyn.privacy import composition
-from skdpdyn.spending import TRAINING
+from skdpdyn.training.plan import plan
+from skdpdyn.training.request import request_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 

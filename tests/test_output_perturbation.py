@@ -15,10 +15,10 @@ from sklearn.base import clone
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, perturbation
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.serialization import from_json, to_json

@@ -23,15 +23,15 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import sum_rounding, target_rounding
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import auto_rows, by_person, person_codes
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.draws import FixedBatches, FreshBatches, PoissonBatches
 from skdpdyn.kernels.passes import Gradients
-from skdpdyn.losses import logistic, softmax, squared
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import Budget, NoisyGradientDescent, calibrate, check_report, tightest
 from skdpdyn.solvers import NoisyGD, NoisySGD, OutputPerturbation, SufficientStatistics

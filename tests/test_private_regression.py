@@ -17,8 +17,8 @@ from skdpdyn import (
     PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
-    spending,
 )
+from skdpdyn.core import spending
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inference import directions, private_regression, scoring
 from skdpdyn.inspection import CoefficientDisplay

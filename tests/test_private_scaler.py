@@ -12,12 +12,14 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivateLogisticRegression, conditioning, spending
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.core import spending
 from skdpdyn.data.base import sum_rounding
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, composition, from_json, split_budget, to_json
 from skdpdyn.privacy.guarantees import gdp_mu
+from skdpdyn.training import conditioning
 
 ADJACENCIES = ["replace_one", "add_remove"]
 ROWS = np.random.default_rng(0).normal([0.5, 0.0, -0.2, 0.1], 0.3, (200, 4))

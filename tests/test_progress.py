@@ -11,9 +11,9 @@ from numba import config
 from test_models import CASES, LOGISTIC, RIDGE
 from test_solvers_conformance import AUDITED, label, model
 
-from skdpdyn import progress
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.support import progress
 
 LINE = re.compile(r"(step|pass|round|conditioning) (\d+) of (\d+)")
 TIME_LEFT = re.compile(r", about .* left$")

@@ -9,9 +9,9 @@ from sklearn.linear_model import QuantileRegressor
 from sklearn.metrics import d2_pinball_score
 
 from skdpdyn import PrivateQuantileRegressor
+from skdpdyn.core.losses import PINBALL_WIDTH, pinball
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference import private_regression
-from skdpdyn.losses import PINBALL_WIDTH, pinball
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (20_000, 3)) / np.sqrt(3)

@@ -8,7 +8,8 @@ from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
 from test_inference import Recorder
 
-from skdpdyn import PrivatePoissonRegressor, PrivateRidge, spending
+from skdpdyn import PrivatePoissonRegressor, PrivateRidge
+from skdpdyn.core import spending
 from skdpdyn.evaluation import evaluate
 
 N = 500

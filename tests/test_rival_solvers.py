@@ -14,9 +14,9 @@ from scipy import optimize, sparse, stats
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.noise import release
 from skdpdyn.data.local import LocalRows
-from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.noise import release
 from skdpdyn.privacy import (
     Composition,
     GaussianDP,

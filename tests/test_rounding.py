@@ -12,18 +12,14 @@ import pytest
 from problems import threaded
 from scipy import sparse, special, stats
 
-from skdpdyn import chunks
-from skdpdyn.chunks import in_order
+from skdpdyn.core.losses import hinge, logistic, squared
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.rounding import largest_batch, reach, rounding_mu
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.kernels import sums
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.losses import hinge, logistic, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import GaussianDP, last_iterate_mu
-from skdpdyn.rounding import largest_batch, reach, rounding_mu
 from skdpdyn.solvers import (
     DPSGD,
     NoisyGD,
@@ -33,6 +29,10 @@ from skdpdyn.solvers import (
     steps,
 )
 from skdpdyn.solvers.steps import Steps, descend
+from skdpdyn.support import chunks
+from skdpdyn.support.chunks import in_order
+from skdpdyn.training.plan import plan
+from skdpdyn.training.request import request_of
 
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):

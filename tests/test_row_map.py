@@ -12,14 +12,14 @@ from problems import descend, descend_on_batches, threaded
 from reference import gradients
 from scipy import sparse
 
+from skdpdyn.core.losses import logistic, softmax, squared
+from skdpdyn.core.objective import Objective
 from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import numbers_of_rows
 from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.kernels.statistics import Ball
-from skdpdyn.losses import logistic, softmax, squared
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers import minimise as minimise_module
 from skdpdyn.solvers.minimise import largest_rounding, minimise

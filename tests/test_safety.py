@@ -32,7 +32,6 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.base import all_or_nothing, quoting_no_records
 from skdpdyn.data.rows import check_indices
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
@@ -40,6 +39,7 @@ from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import SOLVERS, ObjectivePerturbation, OutputPerturbation
+from skdpdyn.training.base import all_or_nothing, quoting_no_records
 
 RNG = np.random.default_rng(0)
 N = 200

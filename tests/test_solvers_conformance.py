@@ -21,10 +21,8 @@ from spending import spent
 from test_models import CASES, LOGISTIC, RIDGE, STRANGE, assert_same_state, public_state
 
 from skdpdyn import solvers
+from skdpdyn.core.noise import generators
 from skdpdyn.data.local import LocalRows
-from skdpdyn.linear_model.plan import plan as planned
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.noise import generators
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     Adjacency,
@@ -36,6 +34,8 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, NoisyGD, OutputPerturbation, Solver
+from skdpdyn.training.plan import plan as planned
+from skdpdyn.training.request import request_of
 
 pytestmark = pytest.mark.every_case
 

@@ -22,14 +22,14 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.conditioning import FittedConditioning
-from skdpdyn.losses import logistic
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.rounding import public_radius, reach, rounding_mu
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
-from skdpdyn.objective import Objective
 from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler
 from skdpdyn.privacy import Composition, Ledger
-from skdpdyn.rounding import public_radius, reach, rounding_mu
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.training.conditioning import FittedConditioning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 

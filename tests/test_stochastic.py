@@ -13,6 +13,9 @@ from problems import StepNoise, data, descend, descend_on_batches, generator, pa
 from reference import gradients
 from scipy import sparse, stats
 
+from skdpdyn.core.losses import LOSSES, logistic, squared
+from skdpdyn.core.noise import generators
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.kernels import draws as kernel
@@ -22,9 +25,6 @@ from skdpdyn.kernels.draws import (
     PoissonBatches,
     law_of_block,
 )
-from skdpdyn.losses import LOSSES, logistic, squared
-from skdpdyn.noise import generators
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import PoissonSubsampled, subsampling
 
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}

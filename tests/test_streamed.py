@@ -10,11 +10,11 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.losses import logistic
-from skdpdyn.objective import Objective
 from skdpdyn.solvers import (
     DPSGD,
     NoisyGD,

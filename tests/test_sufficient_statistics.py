@@ -9,11 +9,11 @@ from sklearn.linear_model import Ridge
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.core.losses import squared
+from skdpdyn.core.noise import release
+from skdpdyn.core.objective import Objective
 from skdpdyn.data import base
 from skdpdyn.data.local import LocalRows
-from skdpdyn.losses import squared
-from skdpdyn.noise import release
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, composition
 from skdpdyn.solvers import SufficientStatistics, sufficient_statistics
 

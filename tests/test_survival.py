@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from test_inference import Recorder
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, spending
+from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn.core import spending
 from skdpdyn.data.persons import by_person
 from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
 from skdpdyn.inference.histories import counted

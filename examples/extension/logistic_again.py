@@ -4,9 +4,9 @@ import math
 
 from scipy.special import expit
 
+from skdpdyn.core.losses import Loss, logistic
+from skdpdyn.core.rules import logistic_clip
 from skdpdyn.linear_model import ClassShares, Family, Labels, PrivateLinearClassifier
-from skdpdyn.losses import Loss, logistic
-from skdpdyn.rules import logistic_clip
 
 again = Loss(
     "logistic again",

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdpdyn.noise import seed_leaks
+from skdpdyn.core.noise import seed_leaks
+from skdpdyn.core.spending import Share, buying
 from skdpdyn.privacy import Budget, Composition
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.spending import Share, buying
 
 MEANS = "column means"
 

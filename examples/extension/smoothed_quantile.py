@@ -1,7 +1,7 @@
 """Private 90 % quantile of a target: a loss and an estimator that live outside of skdpdyn."""
 
+from skdpdyn.core.losses import Loss
 from skdpdyn.linear_model import Family, Numbers, PrivateLinearRegressor
-from skdpdyn.losses import Loss
 
 QUANTILE = 0.9
 WIDTH = 0.05  # of the part where the kink is smoothed, to either side, in half-ranges of the target

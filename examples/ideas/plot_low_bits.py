@@ -8,14 +8,15 @@ Laplace variable of a uniform multiple of 2^-52, by its logarithm. Whoever knows
 tries both candidates, and counts for each how many coordinates such a multiple turns into what was
 released.
 
-`skdpdyn.noise.release` ends that. It rounds the exact sum of point and ideal noise to a lattice
-that depends on the scale of the noise alone, so that every value can come from either candidate.
+`skdpdyn.core.noise.release` ends that. It rounds the exact sum of point and ideal noise to a
+lattice that depends on the scale of the noise alone, so that every value can come from either
+candidate.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdpdyn.noise import generators, release
+from skdpdyn.core.noise import generators, release
 
 # %%
 # The means of 100 columns of 1,000 records, and of the same data with one record replaced; noise

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import matplotlib.pyplot as plt
 
 from skdpdyn import PrivateLogisticRegression, audit
+from skdpdyn.core.spending import Spending
 from skdpdyn.solvers import NoisyGD
-from skdpdyn.spending import Spending
 
 plt.style.use("tableau-colorblind10")
 warnings.simplefilter("ignore")

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpdyn import chunks
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.passes import Gradients, Point
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, SUM, Statistic
 from skdpdyn.kernels.sums import Total
-from skdpdyn.objective import Objective
+from skdpdyn.support import chunks
 
 _EPS = np.finfo(np.float64).eps
 _MOST_GROWTH = 64  # largest growth of rounding at which single precision may sum blocks
@@ -156,8 +156,8 @@ class Rows(ABC):
         --------
         >>> import numpy as np
         >>> from skdpdyn.data.local import LocalRows
-        >>> from skdpdyn.losses import squared
-        >>> from skdpdyn.objective import Objective
+        >>> from skdpdyn.core.losses import squared
+        >>> from skdpdyn.core.objective import Objective
         >>> rows = LocalRows(np.array([[1.0], [-1.0]]), np.array([0.5, 0.25]))
         >>> objective = Objective(squared, n_samples=2, n_features=1, data_norm=1.0, clip=1.0)
         >>> rows.gradient(objective, np.array([0.5])), rows.gradient(objective, np.zeros(1), [0])
@@ -261,12 +261,12 @@ class Rows(ABC):
         return False
 
     def count_chunks(self, n_sums: int) -> int:
-        """Return the largest number of chunks, see `skdpdyn.chunks.count_chunks`."""
+        """Return the largest number of chunks, see `skdpdyn.support.chunks.count_chunks`."""
         shape = self.n_records, self.shape[1]
         return chunks.count_chunks(shape, self.dtype, self.is_sparse, n_sums)
 
     def chunk_edges(self, n_chunks: int) -> np.ndarray:
-        """Return where chunks begin and end, see `skdpdyn.chunks.chunk_edges`."""
+        """Return where chunks begin and end, see `skdpdyn.support.chunks.chunk_edges`."""
         return chunks.chunk_edges(self.n_records, n_chunks, self.shape[0])
 
     def moment_edges(self) -> np.ndarray:
@@ -585,7 +585,7 @@ def sum_rounding(
     """Return how much sums over rows may round in two runs together, over their largest term.
 
     A chunk of m rows rounds by (m + 2)/2 eps times their weight at most, see
-    `skdpdyn.kernels.statistics`, and the sum of chunks as `skdpdyn.chunks.in_order` says: a
+    `skdpdyn.kernels.statistics`, and the sum of chunks as `skdpdyn.support.chunks.in_order` says: a
     function of public numbers and of the map alone.
 
     Parameters
@@ -620,7 +620,7 @@ def target_rounding(n_samples: int, most_rows: int = 1) -> float:
     """Return how much sums of targets in [-1, 1] may round in two runs together.
 
     Each product with a weight is rounded once, and the sum of a chunk twice, by n eps/2 in all each
-    time; sums of chunks round as `skdpdyn.chunks.in_order` says.
+    time; sums of chunks round as `skdpdyn.support.chunks.in_order` says.
     """
     of_chunks = chunks.in_order(0, n_samples * most_rows / _MULTIPLE + 1)
     return 2 * (of_chunks + 3) * n_samples * float(_EPS)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.blas import in_threads, one_blas_thread
+from skdpdyn.core.expansion import Expansion, Levels
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
-from skdpdyn.expansion import Expansion, Levels
 from skdpdyn.kernels.cells import add_beside, add_cells, add_dots, count_cells
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Statistic
 from skdpdyn.kernels.sums import Total
+from skdpdyn.support.blas import in_threads, one_blas_thread
 
 _AT_ONCE = 2048  # rows that are expanded at a time
 _SUMMED = 1 << 13  # rows that are summed one after the other

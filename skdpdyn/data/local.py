@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.blas import in_threads
-from skdpdyn.chunks import LEAST_SUMMED, in_order
 from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, scaled_csr
@@ -25,6 +23,8 @@ from skdpdyn.kernels.statistics import (
     compiled_limit,
 )
 from skdpdyn.kernels.sums import Total
+from skdpdyn.support.blas import in_threads
+from skdpdyn.support.chunks import LEAST_SUMMED, in_order
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 16  # rows whose limits are computed at a time
@@ -261,13 +261,14 @@ class LocalRows(Rows):
         stays within ``sensitivity``. A sum of gradients of norm at most L rounds by its own norm
         times eps/2 at most, and so does each product and what it multiplies a row by: a block of 32
         rows, in any order, by less than 300 eps L, a chunk of m rows by m^2/4 eps L, the sum of c
-        chunks of n rows by less than (2 + c^2 eps) n/2 eps L, see `skdpdyn.chunks.in_order`;
-        two runs, by twice that. Partial sums of one output or of several round alike. Changing a
-        row changes the rounding of its own block, of the float64 sums of its chunk, and of the sum
-        of the chunks, nothing else. But a record that joins a batch, or has another number of rows,
-        moves the rows that follow, and every block and every chunk rounds anew. With weights that
-        add up to n in all, each of up to n k/m chunks, k the most rows of a record, rounds by m/2
-        eps L times its weight, a block by 16 eps L times its weight and a little.
+        chunks of n rows by less than (2 + c^2 eps) n/2 eps L, see
+        `skdpdyn.support.chunks.in_order`; two runs, by twice that. Partial sums of one output or of
+        several round alike. Changing a row changes the rounding of its own block, of the float64
+        sums of its chunk, and of the sum of the chunks, nothing else. But a record that joins a
+        batch, or has another number of rows, moves the rows that follow, and every block and every
+        chunk rounds anew. With weights that add up to n in all, each of up to n k/m chunks, k the
+        most rows of a record, rounds by m/2 eps L times its weight, a block by 16 eps L times its
+        weight and a little.
 
         With a map the sums are those of the parts of mapped rows, larger by `growth`; the map of
         their sum then rounds by as many eps/2 as it has terms.

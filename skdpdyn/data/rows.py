@@ -5,9 +5,9 @@ import math
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.chunks import edges_of
 from skdpdyn.kernels.statistics import NOTHING, Ball, RowPass, add_up
 from skdpdyn.kernels.sums import Total
+from skdpdyn.support.chunks import edges_of
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 12  # rows between two looks at interrupts

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpdyn.chunks import edges_of
 from skdpdyn.data.base import RowsInPieces, TargetsElsewhere, moment_chunk
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total, fingerprint
 from skdpdyn.privacy.checks import checked_choice
+from skdpdyn.support.chunks import edges_of
 
 _PIECE_BYTES = 1 << 23  # size of the rows that are summed at a time
 _AHEAD = 2  # portions that are read while one is summed

@@ -9,7 +9,8 @@ import numpy as np
 from scipy import special
 from sklearn.base import is_classifier, is_regressor
 
-from skdpdyn.base import quoting_no_records, refuse_dates, refuse_unreadable
+from skdpdyn.core.rules import LOG_LOSS_SHARE, strength_of
+from skdpdyn.core.spending import COUNTS, Share, Spending
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import persons_of
 from skdpdyn.evaluation.estimates import NoisyNumbers
@@ -20,19 +21,18 @@ from skdpdyn.evaluation.results import (
     RegressionEvaluation,
     ScoreEvaluation,
 )
-from skdpdyn.foreign import predicted as answers
-from skdpdyn.linear_model.counts import TARGET_SCALE, base_rate, shares_of_rate
-from skdpdyn.linear_model.targets import (
+from skdpdyn.privacy import Adjacency
+from skdpdyn.privacy.checks import checked_number, checked_pair
+from skdpdyn.training.base import quoting_no_records, refuse_dates, refuse_unreadable
+from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
+from skdpdyn.training.foreign import predicted as answers
+from skdpdyn.training.targets import (
     as_labels,
     codes_of,
     exposures,
     numbers_of,
     residual_limit,
 )
-from skdpdyn.privacy import Adjacency
-from skdpdyn.privacy.checks import checked_number, checked_pair
-from skdpdyn.rules import LOG_LOSS_SHARE, strength_of
-from skdpdyn.spending import COUNTS, Share, Spending
 
 _MOST_THRESHOLDS = 1023
 _EPS = np.finfo(np.float64).eps

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from skdpdyn.core.noise import source_of
 from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
 from skdpdyn.exceptions import optional
-from skdpdyn.noise import source_of
 from skdpdyn.privacy import privacy_report
 from skdpdyn.privacy.checks import as_float
 from skdpdyn.privacy.display import Document, Shown, whose

@@ -5,16 +5,16 @@ from typing import Any
 from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import quoting_no_records, silent_arithmetic
+from skdpdyn.core.noise import check_random_state, seed_leaks
+from skdpdyn.core.spending import Share, buying
 from skdpdyn.data.persons import unit_of
 from skdpdyn.evaluation.counts import counted
 from skdpdyn.evaluation.estimates import checked_confidence
 from skdpdyn.evaluation.results import PrivateEvaluation
-from skdpdyn.noise import check_random_state, seed_leaks
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.checks import checked_choice
-from skdpdyn.sources import leaks_of, sources_of
-from skdpdyn.spending import Share, buying
+from skdpdyn.training.base import quoting_no_records, silent_arithmetic
+from skdpdyn.training.sources import leaks_of, sources_of
 
 
 def evaluate(

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.blas import one_blas_thread
-from skdpdyn.conditioning import LARGEST_SPREAD, Conditioner, shares_of
+from skdpdyn.core.rules import COORDINATES_SHARE, LEAST_STRENGTH, kept_weight, strength_of
+from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, scaled_to
 from skdpdyn.data.base import sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import mapping_error
 from skdpdyn.privacy import Budget
-from skdpdyn.rules import COORDINATES_SHARE, LEAST_STRENGTH, kept_weight, strength_of
-from skdpdyn.spending import ROUNDS_DOWN, Share, Spending, scaled_to
+from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.training.conditioning import LARGEST_SPREAD, Conditioner, shares_of
 
 ABOVE_NOISE = 1.0  # standard deviations above the norm of its noise: an eigenvalue that counts
 SEEN = 1.0  # the same above the norm of noise in all directions that do not count

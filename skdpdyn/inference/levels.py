@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.base import quoting_no_records, refuse_dates
+from skdpdyn.core.rules import strength_of
+from skdpdyn.core.spending import Spending
 from skdpdyn.data.local import LocalRows
-from skdpdyn.linear_model.additive import public_levels
 from skdpdyn.preprocessing import BoundsScaler
-from skdpdyn.rules import strength_of
-from skdpdyn.spending import Spending
+from skdpdyn.training.additive import public_levels
+from skdpdyn.training.base import quoting_no_records, refuse_dates
 
 LEVELS, LEVELS_SHARE = "levels", 0.03
 POOLED = "other (pooled)"

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import helmert
 from sklearn.base import clone
 
-from skdpdyn.base import quoting_no_records, silent_arithmetic
-from skdpdyn.blas import one_blas_thread
+from skdpdyn.core.noise import check_random_state
+from skdpdyn.core.spending import Share, Spending, buying, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import unit_of
@@ -42,14 +42,14 @@ from skdpdyn.linear_model import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.linear_model.parameters import most_rows_of
-from skdpdyn.linear_model.reading import read
-from skdpdyn.linear_model.targets import residual_limit, scaling
-from skdpdyn.noise import check_random_state
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_flag
-from skdpdyn.spending import Share, Spending, buying, total_of
+from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.training.base import quoting_no_records, silent_arithmetic
+from skdpdyn.training.parameters import most_rows_of
+from skdpdyn.training.reading import read
+from skdpdyn.training.targets import residual_limit, scaling
 
 TITLES: dict[type, str] = {
     PrivateLogisticRegression: "Private logistic regression",

@@ -10,13 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from scipy import special
 
-from skdpdyn.blas import one_blas_thread
-from skdpdyn.data.local import LocalRows
-from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
-from skdpdyn.inference.histories import MOST_SCORE, counted, most_curvature
-from skdpdyn.linear_model.counts import base_rate, shares_of_rate
-from skdpdyn.linear_model.parts import TARGET_SCALE
-from skdpdyn.rules import (
+from skdpdyn.core.rules import (
     CURVATURE_SHARES,
     CUT_SHARE,
     DISPERSION_SHARE,
@@ -28,7 +22,13 @@ from skdpdyn.rules import (
     room_to_grow,
     strength_of,
 )
-from skdpdyn.spending import COUNTS, Share, Spending, scaled_to
+from skdpdyn.core.spending import COUNTS, Share, Spending, scaled_to
+from skdpdyn.data.local import LocalRows
+from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
+from skdpdyn.inference.histories import MOST_SCORE, counted, most_curvature
+from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.training.counts import base_rate, shares_of_rate
+from skdpdyn.training.parts import TARGET_SCALE
 
 START, DISPERSION, SCORES = "class counts", "mean square", "scores"
 LIMIT, CUT, GRADIENT, CURVATURE = "residuals {}", "cut {}", "gradient {}", "curvature {}"

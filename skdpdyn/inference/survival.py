@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.base import quoting_no_records
 from skdpdyn.inference.table import PrivateSummary
+from skdpdyn.training.base import quoting_no_records
 
 
 def person_periods(

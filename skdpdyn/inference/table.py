@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.base import distinct
+from skdpdyn.core.noise import source_of
 from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.exceptions import optional
 from skdpdyn.inference.directions import Estimates
-from skdpdyn.noise import source_of
 from skdpdyn.privacy import GaussianDP, privacy_report
 from skdpdyn.privacy.checks import as_float, checked_flag, checked_number
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
-from skdpdyn.sources import Source
+from skdpdyn.training.base import distinct
+from skdpdyn.training.sources import Source
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -28,7 +28,6 @@ import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
 
-from skdpdyn.chunks import MOST_GATHERED
 from skdpdyn.kernels.jit import (
     prefetch,
     readonly,
@@ -54,6 +53,7 @@ from skdpdyn.kernels.vectors import (
     total,
     zeros_on_stack,
 )
+from skdpdyn.support.chunks import MOST_GATHERED
 
 # Bytes of a block of dense rows, which is read twice, from the first or from the second cache; rows
 # of each stream. As measured on a Zen 3, a Zen 4 and a Xeon: on the Zen 4, the Xeon's blocks take
@@ -399,7 +399,8 @@ def _csr_add_of_several(residual, X, n_outputs, place, steps, sums, room):
 # A row is a small number for each column: the cell that its value is in. What a model says of a row
 # is the sum of what it says of its cells, and of products of two low cosines of columns. So a pass
 # looks up one number a cell, where the expanded row has dozens, and the gradient is what residuals
-# add up to in each cell. `skdpdyn.expansion.Expansion` turns these sums into those of features.
+# add up to in each cell. `skdpdyn.core.expansion.Expansion` turns these sums into those of
+# features.
 
 
 def _cell_streams(residual, X, n_outputs, n_weights, n_rows):

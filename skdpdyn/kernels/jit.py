@@ -29,7 +29,7 @@ from numba.core.types.function_type import CompileResultWAP
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic, typeof_impl
 
-from skdpdyn._startup import no_collections
+from skdpdyn.support.startup import no_collections
 
 FASTMATH = "contract", "reassoc", "nsz", "arcp"
 _OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": set(FASTMATH)}
@@ -42,7 +42,7 @@ _DIGEST = hashlib.sha256().digest_size
 def _kernel_sources() -> str:
     """Return a digest of the source of all kernels, since compiled code contains what it calls."""
     package = files("skdpdyn")
-    modules = [package / "losses.py", *(package / "kernels").iterdir()]
+    modules = [package / "core/losses.py", *(package / "kernels").iterdir()]
     sources = sorted(path.read_bytes() for path in modules if path.name.endswith(".py"))
     return hashlib.sha256(b"".join(sources)).hexdigest()
 

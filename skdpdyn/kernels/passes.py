@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from skdpdyn.chunks import LARGEST_PART, MOST_GATHERED
 from skdpdyn.kernels.gradients import Cells, Csr, Dense
 from skdpdyn.kernels.jit import (
     aligned_empty,
@@ -34,6 +33,7 @@ from skdpdyn.kernels.jit import (
 )
 from skdpdyn.kernels.statistics import pieces
 from skdpdyn.kernels.sums import Total, add
+from skdpdyn.support.chunks import LARGEST_PART, MOST_GATHERED
 
 # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
 _PIECE = 10**8

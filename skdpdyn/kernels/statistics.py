@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from skdpdyn.blas import in_threads
 from skdpdyn.kernels.gradients import Csr, Dense, csr_views
 from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
 from skdpdyn.kernels.sums import Total, add
@@ -39,6 +38,7 @@ from skdpdyn.kernels.vectors import (
     total,
     zeros_on_stack,
 )
+from skdpdyn.support.blas import in_threads
 
 COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING = range(6)
 _BLOCK = 64  # rows that are mapped at a time

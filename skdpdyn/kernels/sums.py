@@ -2,8 +2,8 @@
 
 What an addition rounds away is a double itself, which six operations find (Knuth): it is added up
 beside the sum, and joins it at the end. The distance from the exact sum is at most 2 + c^2 eps
-times eps/2 times the sum of the norms, c the number of vectors, see `skdpdyn.chunks.in_order`.
-All sums of chunks are added up here, wherever their rows are.
+times eps/2 times the sum of the norms, c the number of vectors, see
+`skdpdyn.support.chunks.in_order`. All sums of chunks are added up here, wherever their rows are.
 """
 
 import math

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from skdpdyn._startup import on_first_use
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
     PrivateLinearModel,
     PrivateLinearRegressor,
 )
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.parts import ClassShares
-from skdpdyn.linear_model.targets import Labels, Numbers
+from skdpdyn.support.startup import on_first_use
+from skdpdyn.training.family import Family
+from skdpdyn.training.parts import ClassShares
+from skdpdyn.training.targets import Labels, Numbers
 
 if TYPE_CHECKING:  # estimators are loaded on first use
     from skdpdyn.linear_model.gam import PrivateGAMClassifier, PrivateGAMRegressor

@@ -8,7 +8,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.base import (
+from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.solvers import SOLVERS
+from skdpdyn.training.base import (
     DTYPES,
     PrivateEstimatorMixin,
     all_or_nothing,
@@ -20,16 +24,12 @@ from skdpdyn.base import (
     validated,
     warn_of_own_rows,
 )
-from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.fit import fit
-from skdpdyn.linear_model.parameters import answering, refuse_elsewhere, weights_in_fit
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.linear_model.start import NUMBERS
-from skdpdyn.privacy.checks import is_auto
-from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.solvers import SOLVERS
+from skdpdyn.training.family import Family
+from skdpdyn.training.fit import fit
+from skdpdyn.training.parameters import answering, refuse_elsewhere, weights_in_fit
+from skdpdyn.training.plan import plan
+from skdpdyn.training.request import request_of
+from skdpdyn.training.start import NUMBERS
 
 
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
@@ -196,7 +196,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             spend. A `skdpdyn.preprocessing.Conditioning` of public moments, or the
             ``conditioning_`` of an earlier fit, costs nothing. None: train on the rows as they are.
             "auto": spend a tenth to a fifth if ``solver`` leaves its steps to "auto" and n mu is at
-            least 20 (40 under "replace_one"); see `skdpdyn.conditioning`.
+            least 20 (40 under "replace_one"); see `skdpdyn.training.conditioning`.
             A ``start`` that has such a ``conditioning_`` lends it, for nothing.
         solver : "auto", str or Solver, default="auto"
             The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
@@ -529,7 +529,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         ImportError
             If skops, or skl2onnx for "onnx", is not installed.
         """
-        from skdpdyn.io import export  # slow to load
+        from skdpdyn.export.io import export  # slow to load
 
         check_is_fitted(self)
         return export(self, folder, formats, deployment or None)
@@ -576,7 +576,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     --------
     >>> import numpy as np
     >>> from skdpdyn.linear_model import Family, Labels, PrivateLinearClassifier
-    >>> from skdpdyn.losses import hinge
+    >>> from skdpdyn.core.losses import hinge
     >>> class Classifier(PrivateLinearClassifier):
     ...     family = Family(hinge, Labels(most=2), clip=lambda n_parameters, strength: 1.0)
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
@@ -722,7 +722,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     --------
     >>> import numpy as np
     >>> from skdpdyn.linear_model import Family, Numbers, PrivateLinearRegressor
-    >>> from skdpdyn.losses import squared
+    >>> from skdpdyn.core.losses import squared
     >>> class Regressor(PrivateLinearRegressor):
     ...     family = Family(squared, Numbers(), clip=lambda n_parameters, strength: 0.25)
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))

@@ -9,27 +9,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn import rules
-from skdpdyn.base import (
-    all_or_nothing,
-    distinct,
-    of_persons,
-    remember_rows,
-    silent_arithmetic,
-    warn_of_own_rows,
-)
+from skdpdyn.core import rules
+from skdpdyn.core.expansion import Expansion
 from skdpdyn.data.coded import Coded, shortening
-from skdpdyn.expansion import Expansion
-from skdpdyn.linear_model.additive import expand, learns_levels, monotonic, read_cells
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
     PrivateLinearModel,
     PrivateLinearRegressor,
 )
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.fit import fit
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
-from skdpdyn.linear_model.parameters import answering, weights_in_fit
 from skdpdyn.linear_model.poisson import (
     PrivatePoissonRegressor,
     rates_of_logarithms,
@@ -39,6 +27,18 @@ from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.shapes import Shape, importances_of, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.privacy.checks import checked_choice
+from skdpdyn.training.additive import expand, learns_levels, monotonic, read_cells
+from skdpdyn.training.base import (
+    all_or_nothing,
+    distinct,
+    of_persons,
+    remember_rows,
+    silent_arithmetic,
+    warn_of_own_rows,
+)
+from skdpdyn.training.family import Family
+from skdpdyn.training.fit import fit
+from skdpdyn.training.parameters import answering, weights_in_fit
 
 
 class AdditiveModel(PrivateLinearModel):

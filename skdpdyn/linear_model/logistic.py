@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit
 
-from skdpdyn import rules
-from skdpdyn.base import by_blocks
+from skdpdyn.core import rules
+from skdpdyn.core.losses import logistic
 from skdpdyn.linear_model.base import PrivateLinearClassifier
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.parts import ClassShares
-from skdpdyn.linear_model.targets import Labels
-from skdpdyn.losses import logistic
+from skdpdyn.training.base import by_blocks
+from skdpdyn.training.family import Family
+from skdpdyn.training.parts import ClassShares
+from skdpdyn.training.targets import Labels
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):
@@ -71,9 +71,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
         Without ``class_weight`` their mean is near the share of the second class where training
         starts at it, and within noise of it from n mu / f = 200 on, when the mean residual is
-        bought after training (see `skdpdyn.rules`). Whether they are right group by group is not
-        known from the fit: `skdpdyn.evaluation.evaluate` buys a calibration curve. Probabilities
-        of fits with an own ``clip`` below the largest gradient are drawn towards a half.
+        bought after training (see `skdpdyn.core.rules`). Whether they are right group by group is
+        not known from the fit: `skdpdyn.evaluation.evaluate` buys a calibration curve.
+        Probabilities of fits with an own ``clip`` below the largest gradient are drawn towards a
+        half.
 
         Parameters
         ----------

@@ -6,8 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.base import (
+from skdpdyn.core import rules
+from skdpdyn.data.cluster import is_collection
+from skdpdyn.linear_model.base import PrivateLinearRegressor
+from skdpdyn.training.base import (
     all_or_nothing,
     by_blocks,
     remember_rows,
@@ -15,13 +17,11 @@ from skdpdyn.base import (
     silent_arithmetic,
     warn_of_own_rows,
 )
-from skdpdyn.data.cluster import is_collection
-from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.linear_model.counts import CountUnits, loss_of_counts
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.fit import fit
-from skdpdyn.linear_model.parameters import weights_in_fit
-from skdpdyn.linear_model.targets import (
+from skdpdyn.training.counts import CountUnits, loss_of_counts
+from skdpdyn.training.family import Family
+from skdpdyn.training.fit import fit
+from skdpdyn.training.parameters import weights_in_fit
+from skdpdyn.training.targets import (
     Counts,
     exposures,
 )

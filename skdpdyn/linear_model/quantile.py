@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from skdpdyn import rules
-from skdpdyn.base import scored
+from skdpdyn.core import rules
+from skdpdyn.core.losses import pinball
 from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.parameters import answering
-from skdpdyn.linear_model.parts import NumberUnits
-from skdpdyn.linear_model.targets import Numbers
-from skdpdyn.losses import pinball
+from skdpdyn.training.base import scored
+from skdpdyn.training.family import Family
+from skdpdyn.training.parameters import answering
+from skdpdyn.training.parts import NumberUnits
+from skdpdyn.training.targets import Numbers
 
 
 class QuantileUnits(NumberUnits):

@@ -2,12 +2,12 @@
 
 from importlib import import_module
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.losses import squared
 from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.parts import NumberUnits
-from skdpdyn.linear_model.targets import Numbers
-from skdpdyn.losses import squared
+from skdpdyn.training.family import Family
+from skdpdyn.training.parts import NumberUnits
+from skdpdyn.training.targets import Numbers
 
 
 class PrivateRidge(PrivateLinearRegressor):
@@ -27,9 +27,9 @@ class PrivateRidge(PrivateLinearRegressor):
     With enough records, a part of the budget first learns a map of rows that gives all directions a
     similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not
     shorten, training takes few and long steps, and only the composition bound holds. With still
-    more (`skdpdyn.rules.products_strength`), ``solver="auto"`` takes no steps: it releases the sum
-    of products of conditioned rows and targets once, and solves that for coefficients, which costs
-    a fifth of the time. Targets are clipped then, at 1.5 times the bound that residuals have
+    more (`skdpdyn.core.rules.products_strength`), ``solver="auto"`` takes no steps: it releases the
+    sum of products of conditioned rows and targets once, and solves that for coefficients, which
+    costs a fifth of the time. Targets are clipped then, at 1.5 times the bound that residuals have
     otherwise.
 
     Parameters

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.base import distinct
-from skdpdyn.expansion import LOWEST, Numbers
+from skdpdyn.core.expansion import LOWEST, Numbers
+from skdpdyn.core.spending import training_of
 from skdpdyn.privacy import NoisyGradientDescent
-from skdpdyn.spending import training_of
+from skdpdyn.training.base import distinct
 
 _N_CURVATURES = 200  # at which the noise of training is looked at
 _N_POINTS = 32  # of a pair's grid, in each direction

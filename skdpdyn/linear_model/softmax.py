@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from skdpdyn import losses, rules
-from skdpdyn.base import by_blocks
+from skdpdyn.core import losses, rules
 from skdpdyn.linear_model.base import PrivateLinearClassifier
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.parts import ClassShares
-from skdpdyn.linear_model.targets import Labels
+from skdpdyn.training.base import by_blocks
+from skdpdyn.training.family import Family
+from skdpdyn.training.parts import ClassShares
+from skdpdyn.training.targets import Labels
 
 
 def _loss(classes):
@@ -85,9 +85,9 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
 
         Without ``class_weight`` their means are near the shares of the classes where training
         starts at them, and within noise of them from n mu / f = 200 on, when the mean residuals
-        are bought after training (see `skdpdyn.rules`). Whether they are right group by group is
-        not known from the fit: `skdpdyn.evaluation.evaluate` tells. Probabilities of fits with an
-        own ``clip`` below the largest gradient are drawn towards equal ones.
+        are bought after training (see `skdpdyn.core.rules`). Whether they are right group by group
+        is not known from the fit: `skdpdyn.evaluation.evaluate` tells. Probabilities of fits with
+        an own ``clip`` below the largest gradient are drawn towards equal ones.
 
         Parameters
         ----------

@@ -2,12 +2,12 @@
 
 from importlib import import_module
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.losses import hinge
 from skdpdyn.linear_model.base import PrivateLinearClassifier
-from skdpdyn.linear_model.family import Family
-from skdpdyn.linear_model.parts import MarginShares
-from skdpdyn.linear_model.targets import Labels
-from skdpdyn.losses import hinge
+from skdpdyn.training.family import Family
+from skdpdyn.training.parts import MarginShares
+from skdpdyn.training.targets import Labels
 
 
 class PrivateLinearSVC(PrivateLinearClassifier):

@@ -10,11 +10,11 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from skdpdyn.base import quoting_no_records, refuse_dates
-from skdpdyn.foreign import SILENCE, own_copy
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._costs import costed, with_parameters
-from skdpdyn.sources import sources_of
+from skdpdyn.training.base import quoting_no_records, refuse_dates
+from skdpdyn.training.foreign import SILENCE, own_copy
+from skdpdyn.training.sources import sources_of
 
 PUBLIC = ("classes", "target_bounds")
 # the budget, and what is public
@@ -72,7 +72,7 @@ class Candidates:
         return list(ParameterGrid(self._grids())) if self.is_grid() else [{}]
 
     def given(self):
-        """Return the sources of all that is listed, see `skdpdyn.sources`."""
+        """Return the sources of all that is listed, see `skdpdyn.training.sources`."""
         values = [clone(self.estimator)] + [
             clone(value, safe=False)
             for grid in self._grids()

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from skdpdyn.foreign import predicted
+from skdpdyn.training.foreign import predicted
 
 
 def score_of(scoring, model, public):

@@ -8,11 +8,11 @@ from functools import lru_cache
 from sklearn import config_context
 from sklearn.pipeline import Pipeline
 
-from skdpdyn.base import quoting_no_records, silent_arithmetic
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.foreign import SILENCE
 from skdpdyn.privacy import GaussianDP
 from skdpdyn.privacy._numerics import crossing
+from skdpdyn.training.base import quoting_no_records, silent_arithmetic
+from skdpdyn.training.foreign import SILENCE
 
 # of the law of the number of trials; a shape of 5e-324 leaves 280 of the digits
 _DIGITS = Context(prec=600, Emin=MIN_EMIN, Emax=MAX_EMAX)

@@ -12,7 +12,20 @@ from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from skdpdyn.base import (
+from skdpdyn.core.noise import check_random_state, generators
+from skdpdyn.core.spending import TRAINING, Share, Spending, warn_of_weak_budget
+from skdpdyn.data.persons import persons_of, unit_of
+from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
+from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
+from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
+from skdpdyn.model_selection._splits import HeldOut
+from skdpdyn.model_selection._steps import forget_rows
+from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
+from skdpdyn.privacy import Budget, GaussianDP, Selection
+from skdpdyn.privacy.calibration import check_shape, judge, least_noise
+from skdpdyn.privacy.checks import checked_choice, checked_number
+from skdpdyn.privacy.guarantees import Guarantee, largest
+from skdpdyn.training.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
     check_n_jobs,
@@ -27,22 +40,9 @@ from skdpdyn.base import (
     silent_arithmetic,
     warn_of_own_rows,
 )
-from skdpdyn.data.persons import persons_of, unit_of
-from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
-from skdpdyn.foreign import Loan, rows_at
-from skdpdyn.linear_model.parameters import check_persons
-from skdpdyn.linear_model.targets import as_labels, codes_of, exposures, numbers_of
-from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
-from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
-from skdpdyn.model_selection._splits import HeldOut
-from skdpdyn.model_selection._steps import forget_rows
-from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
-from skdpdyn.noise import check_random_state, generators
-from skdpdyn.privacy import Budget, GaussianDP, Selection
-from skdpdyn.privacy.calibration import check_shape, judge, least_noise
-from skdpdyn.privacy.checks import checked_choice, checked_number
-from skdpdyn.privacy.guarantees import Guarantee, largest
-from skdpdyn.spending import TRAINING, Share, Spending, warn_of_weak_budget
+from skdpdyn.training.foreign import Loan, rows_at
+from skdpdyn.training.parameters import check_persons
+from skdpdyn.training.targets import as_labels, codes_of, exposures, numbers_of
 
 
 def _can(method):

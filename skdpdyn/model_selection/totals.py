@@ -33,7 +33,7 @@ from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
-from skdpdyn.sources import Source, key_of, leaks_of
+from skdpdyn.training.sources import Source, key_of, leaks_of
 
 NOT_PRIVATE_SCORES = (
     "scores, and what was chosen by them, were computed from the records without noise"

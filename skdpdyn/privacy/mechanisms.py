@@ -73,7 +73,7 @@ class NoisyGradientDescent(Stepwise):
         The neighbouring relation in which S was computed.
     rounding : float, default=0.0
         Largest cost of the rounding of all steps, as a mu that every accountant adds, see
-        `skdpdyn.rounding`. 0: exact arithmetic.
+        `skdpdyn.core.rounding`. 0: exact arithmetic.
     momentum : float, default=0.0
         Part of the last move that a step repeats, in [0, 1). Free where every iterate is paid for.
         Beyond 0 it needs ``smoothness=None``: no step is known to be a contraction.
@@ -347,7 +347,7 @@ class CyclicBatches(Stepwise):
         The neighbouring relation in which S was computed.
     rounding : float, default=0.0
         Largest cost of the rounding of all steps, as a mu that every accountant adds, see
-        `skdpdyn.rounding`. 0: exact arithmetic.
+        `skdpdyn.core.rounding`. 0: exact arithmetic.
 
     Examples
     --------
@@ -427,7 +427,7 @@ class WithoutReplacement(Checked):
         Whether only the last iterate is released, or any of them.
     rounding : float, default=0.0
         Largest cost of the rounding of all steps, as a mu that every accountant adds, see
-        `skdpdyn.rounding`. 0: exact arithmetic.
+        `skdpdyn.core.rounding`. 0: exact arithmetic.
 
     Examples
     --------
@@ -500,7 +500,7 @@ class PoissonSubsampled(Stepwise):
         Diameter of the ball that every step projects onto. None: no projection.
     rounding : float, default=0.0
         Largest cost of the rounding of all steps, as a mu that every accountant adds, see
-        `skdpdyn.rounding`. 0: exact arithmetic.
+        `skdpdyn.core.rounding`. 0: exact arithmetic.
     n_samples, largest_batch : int or None, default=None
         Number of records, and the most of a batch: of a larger one, so many are drawn uniformly,
         and a record may push out another. None: no batch is cut.
@@ -570,7 +570,7 @@ class OnePass(Checked):
         The neighbouring relation.
     rounding : float, default=0.0
         Largest cost of the rounding of all steps, as a mu that every accountant adds, see
-        `skdpdyn.rounding`. 0: exact arithmetic.
+        `skdpdyn.core.rounding`. 0: exact arithmetic.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Guarantees of runs as they are computed, from those of the exact runs that they are close to.
 
 On the same records, telling a computed run from the exact one is at least as hard as telling N(0,
-1) from N(mu/2, 1), where mu is the ``rounding`` of a record (`skdpdyn.rounding`). So two computed
-runs are at most twice that further apart than two exact ones, once on each side.
+1) from N(mu/2, 1), where mu is the ``rounding`` of a record (`skdpdyn.core.rounding`). So two
+computed runs are at most twice that further apart than two exact ones, once on each side.
 """
 
 import math

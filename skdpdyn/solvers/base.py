@@ -8,11 +8,11 @@ from typing import Any, Self, TypedDict
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.noise import Generator
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
-from skdpdyn.losses import Loss
-from skdpdyn.noise import Generator
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_count, checked_flag, checked_number, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
@@ -213,8 +213,8 @@ class Solver(BaseEstimator, ABC):
         generator : numpy.random.Generator
             The source of all randomness.
         verbose : int, default=0
-            Whether to tell progress by `skdpdyn.progress`: numbers that do not depend on the
-            records.
+            Whether to tell progress by `skdpdyn.support.progress`: numbers that do not depend on
+            the records.
 
         Returns
         -------

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.chunks import gathered_in_order
+from skdpdyn.core.noise import Generator
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.rounding import public_radius, reach, rounding_mu, step_lipschitz
 from skdpdyn.kernels.draws import Batches, FixedBatches, FreshBatches
-from skdpdyn.noise import Generator
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
-from skdpdyn.rounding import public_radius, reach, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import radius_of
 from skdpdyn.solvers.steps import Steps
+from skdpdyn.support.chunks import gathered_in_order
 
 TAKES = {
     "shuffled_once": ("batch_size", "n_epochs", "cooling", "radius"),

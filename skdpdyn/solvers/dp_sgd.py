@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.noise import Generator
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.rounding import poisson_rounding, public_radius
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
-from skdpdyn.noise import Generator
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import checked_choice, checked_number, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
-from skdpdyn.rounding import poisson_rounding, public_radius
 from skdpdyn.solvers.base import (
     Solver,
     check_stable,

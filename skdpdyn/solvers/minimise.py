@@ -19,12 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from skdpdyn.blas import one_blas_thread
-from skdpdyn.chunks import largest_number_in_order
 from skdpdyn.data.base import rounding_objective
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.privacy.checks import checked_number, is_auto
-from skdpdyn.progress import tell_nothing
+from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.support.chunks import largest_number_in_order
+from skdpdyn.support.progress import tell_nothing
 
 _EPS = np.finfo(np.float64).eps
 _LEAST_PENALTY = 1e-12  # times the curvature: double precision would lose a smaller penalty

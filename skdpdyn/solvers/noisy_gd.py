@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.chunks import largest_number_in_order
+from skdpdyn.core import rules
+from skdpdyn.core.noise import Generator
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.data.base import Rows
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.noise import Generator
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, Budget, NoisyGradientDescent
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.privacy.needs import needs
@@ -23,7 +23,6 @@ from skdpdyn.privacy.schedules import (
     theorem4_schedule,
     worst_case_steps,
 )
-from skdpdyn.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.solvers.base import (
     Solver,
     check_stable,
@@ -36,6 +35,7 @@ from skdpdyn.solvers.base import (
     step_constants,
 )
 from skdpdyn.solvers.steps import Steps, descend
+from skdpdyn.support.chunks import largest_number_in_order
 
 _MOST_CONVERGING = 100_000  # steps of "theorem4": minutes on 1e5 rows
 

@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.noise import Generator
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
-from skdpdyn.losses import Loss
-from skdpdyn.noise import Generator
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, Budget, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.noise import NOISE_ERROR, Generator, largest_norm, release, standard_noise
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
-from skdpdyn.losses import Loss
-from skdpdyn.noise import NOISE_ERROR, Generator, largest_norm, release, standard_noise
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, Composition, ObjectivePerturbation as Record, OutputPerturbation
 from skdpdyn.privacy.checks import checked_choice, is_named
 from skdpdyn.solvers.base import Solver, training_time

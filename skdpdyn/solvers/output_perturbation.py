@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.noise import Generator, release
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import FixedBatches
-from skdpdyn.losses import Loss
-from skdpdyn.noise import Generator, release
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, Budget, OutputPerturbation as Record
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
@@ -24,6 +23,7 @@ from skdpdyn.solvers.minimise import (
     minimise,
 )
 from skdpdyn.solvers.steps import Steps, descend
+from skdpdyn.support.chunks import gathered_in_order, largest_number_in_order
 
 _EPS = np.finfo(np.float64).eps
 _NEGLIGIBLE = 1e-6  # "auto" tolerance, times the gradient's sensitivity

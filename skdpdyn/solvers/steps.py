@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdpdyn.core.noise import Generator, release
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.ball import project
 from skdpdyn.kernels.draws import Batches, FixedBatches
 from skdpdyn.kernels.normals import check_noise, draw_normals
-from skdpdyn.noise import Generator, release
-from skdpdyn.objective import Objective
-from skdpdyn.progress import Progress
+from skdpdyn.support.progress import Progress
 
 _HELD = 1_000_000  # normals at a time
 
@@ -90,8 +90,8 @@ def descend(
     Parameters
     ----------
     objective : Objective
-        The problem. ``exact``: the noise of every step is exact, see `skdpdyn.noise.release`, not
-        of the last alone.
+        The problem. ``exact``: the noise of every step is exact, see `skdpdyn.core.noise.release`,
+        not of the last alone.
     rows : Rows
         The rows and targets, with the public map that rows go through.
     steps : Steps
@@ -120,8 +120,8 @@ def descend(
     --------
     >>> import numpy as np
     >>> from skdpdyn.data.local import LocalRows
-    >>> from skdpdyn.losses import squared
-    >>> from skdpdyn.objective import Objective
+    >>> from skdpdyn.core.losses import squared
+    >>> from skdpdyn.core.objective import Objective
     >>> from skdpdyn.solvers.steps import Steps, descend
     >>> rows = LocalRows(np.array([[1.0], [-1.0]]), np.array([0.5, -0.5]))
     >>> objective = Objective(squared, n_samples=2, n_features=1, data_norm=1.0, clip=1.0)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from skdpdyn.blas import one_blas_thread
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.noise import Generator, release
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows, largest_number_of_terms
-from skdpdyn.losses import Loss
-from skdpdyn.noise import Generator, release
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian
-from skdpdyn.progress import Progress
 from skdpdyn.solvers.base import Solver
+from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.support.progress import Progress
 
 _LARGEST = 20_000  # largest number of parameters: memory must hold a square matrix of them
 

@@ -278,7 +278,8 @@ class ClusterRows(TargetsElsewhere):
 
     Partitions are cut where chunks are, so that where these coincide sums have the bits of a local
     fit. A chunk in several partitions is summed in as many pieces, each as if it were a chunk. A
-    million more of them round by a thousandth of one addition, see `skdpdyn.chunks.in_order`.
+    million more of them round by a thousandth of one addition, see
+    `skdpdyn.support.chunks.in_order`.
 
     Parameters
     ----------

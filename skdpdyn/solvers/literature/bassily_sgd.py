@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.noise import Generator
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.rounding import poisson_rounding
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
-from skdpdyn.noise import Generator
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import checked_number, is_auto
-from skdpdyn.rounding import poisson_rounding
 from skdpdyn.solvers.base import Solver, checked_steps, radius_of
 from skdpdyn.solvers.steps import Steps, descend
 

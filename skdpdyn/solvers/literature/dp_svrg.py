@@ -6,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.core.noise import Generator, release
+from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
-from skdpdyn.noise import Generator, release
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.schedules import curvature_aware_schedule
-from skdpdyn.progress import Progress
 from skdpdyn.solvers.base import (
     Solver,
     checked_batch_size,
@@ -21,6 +19,8 @@ from skdpdyn.solvers.base import (
     checked_steps,
     training_time,
 )
+from skdpdyn.support.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.support.progress import Progress
 
 _EPS = np.finfo(np.float64).eps
 _MOST_INNER = 10

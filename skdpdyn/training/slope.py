@@ -15,11 +15,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.linear_model.family import Part
-from skdpdyn.linear_model.parts import sums_of_rows
-from skdpdyn.losses import Loss, sigmoid
-from skdpdyn.spending import Share
+from skdpdyn.core import rules
+from skdpdyn.core.losses import Loss, sigmoid
+from skdpdyn.core.spending import Share
+from skdpdyn.training.family import Part
+from skdpdyn.training.parts import sums_of_rows
 
 SUMS_OF_SLOPE, SUMS_OF_ROWS = "slope of residuals", "rate of rows"
 FARTHEST = 3.0

@@ -3,16 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
-from skdpdyn import rules
-from skdpdyn.conditioning import Conditioning, FittedConditioning
-from skdpdyn.linear_model.additive import learns_levels
-from skdpdyn.linear_model.parameters import buys_weights, checked, most_rows_of, solver_of
-from skdpdyn.linear_model.recipe import AS_IS, may_map, recipe_of
-from skdpdyn.linear_model.start import start_of
-from skdpdyn.linear_model.values import Request, Seen
+from skdpdyn.core import rules
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import is_auto
+from skdpdyn.training.additive import learns_levels
+from skdpdyn.training.conditioning import Conditioning, FittedConditioning
+from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
+from skdpdyn.training.recipe import AS_IS, may_map, recipe_of
+from skdpdyn.training.start import start_of
+from skdpdyn.training.values import Request, Seen
 
 
 def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = None) -> Request:

@@ -15,15 +15,15 @@ from functools import partial
 import numpy as np
 from scipy import sparse
 
-from skdpdyn import rules
-from skdpdyn.blas import one_blas_thread
+from skdpdyn.core import rules
+from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap, mapping_error
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Adjacency
-from skdpdyn.sources import Source
-from skdpdyn.spending import COUNTS, OCTAVES, Share, Spending
+from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.training.sources import Source
 
 __all__ = [
     "LARGEST_SPREAD",

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.base import forget_fit
-from skdpdyn.blas import threads_of
-from skdpdyn.conditioning import FittedConditioning
+from skdpdyn.core.noise import check_random_state, generators
+from skdpdyn.core.spending import TRAINING, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.linear_model.parameters import check_persons, checked, weights_of
-from skdpdyn.linear_model.parts import COLUMN_LEVELS, LEVELS
-from skdpdyn.linear_model.plan import plan
-from skdpdyn.linear_model.reading import Reading, read
-from skdpdyn.linear_model.request import request_of
-from skdpdyn.linear_model.values import Learning, Plan
-from skdpdyn.noise import check_random_state, generators
-from skdpdyn.progress import Progress
 from skdpdyn.solvers import SOLVERS
-from skdpdyn.spending import TRAINING, Spending, warn_of_weak_budget
+from skdpdyn.support.blas import threads_of
+from skdpdyn.support.progress import Progress
+from skdpdyn.training.base import forget_fit
+from skdpdyn.training.conditioning import FittedConditioning
+from skdpdyn.training.parameters import check_persons, checked, weights_of
+from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
+from skdpdyn.training.plan import plan
+from skdpdyn.training.reading import Reading, read
+from skdpdyn.training.request import request_of
+from skdpdyn.training.values import Learning, Plan
 
 
 def fit(

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from skdpdyn.core.noise import Generator, generators, release
 from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
-from skdpdyn.noise import Generator, generators, release
 from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee

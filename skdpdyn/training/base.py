@@ -19,10 +19,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdpdyn.core.noise import seed_leaks, source_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.rows import check_indices
-from skdpdyn.diagnostics import reported
 from skdpdyn.exceptions import (
     CalibrationError,
     ConvergenceError,
@@ -30,11 +30,11 @@ from skdpdyn.exceptions import (
     UnsupportedMechanismError,
     warn,
 )
-from skdpdyn.noise import seed_leaks, source_of
 from skdpdyn.privacy import privacy_report, tightest
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
-from skdpdyn.sources import Source, facts_of, given_to, leaks_of, sources_of
+from skdpdyn.training.diagnostics import reported
+from skdpdyn.training.sources import Source, facts_of, given_to, leaks_of, sources_of
 
 DTYPES: list[Any] = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)

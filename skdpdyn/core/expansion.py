@@ -61,7 +61,7 @@ def on_scales(
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpdyn.expansion import on_scales
+    >>> from skdpdyn.core.expansion import on_scales
     >>> linear, log = on_scales(np.array([0.0, 1.0, 10.0]), 0.0, 10.0, ("linear", "log"))
     >>> linear.tolist(), log.round(2).tolist()
     ([0.0, 0.1, 1.0], [0.0, 0.67, 1.0])
@@ -263,7 +263,7 @@ class Expansion:
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpdyn.expansion import Expansion, Levels, Numbers
+    >>> from skdpdyn.core.expansion import Expansion, Levels, Numbers
     >>> expansion = Expansion((Numbers(1.0, 3.0), Levels(("a", "b"))), n_terms=2, decay=1.0)
     >>> codes = np.array([[0, 1], [254, 3]])
     >>> expansion.expanded(codes).round(2).tolist()

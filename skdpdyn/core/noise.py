@@ -13,11 +13,11 @@ from numbers import Integral
 import numpy as np
 from randomgen import AESCounter
 
-from skdpdyn.blas import in_threads
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.kernels import release as exact
 from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
 from skdpdyn.kernels.release import draw_gamma, largest_point
+from skdpdyn.support.blas import in_threads
 
 __all__ = [
     "Generator",

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skdpdyn import rules
+from skdpdyn.core import rules
+from skdpdyn.core.losses import Loss, poisson
+from skdpdyn.core.spending import COUNTS, Share
 from skdpdyn.data.base import target_rounding
-from skdpdyn.linear_model.family import TargetUnits
-from skdpdyn.linear_model.parts import (
+from skdpdyn.training.family import TargetUnits
+from skdpdyn.training.parts import (
     SECOND_RATE,
     TARGET_SCALE,
     combined,
     takes_what_is_left,
 )
-from skdpdyn.linear_model.targets import residual_limit
-from skdpdyn.losses import Loss, poisson
-from skdpdyn.spending import COUNTS, Share
+from skdpdyn.training.targets import residual_limit
 
 BASE_RATE, EXPOSURE = "base rate", "mean exposure"
 N_EXPOSURES = 8  # halvings that find the unit of exposures, to half an octave, and their mean

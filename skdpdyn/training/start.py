@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.linear_model.targets import Targets
-from skdpdyn.objective import row_norm_of
+from skdpdyn.core.objective import row_norm_of
+from skdpdyn.training.targets import Targets
 
 LARGEST = 1000.0  # raw prediction of the longest row; no loss asks for more
 NUMBERS = "coefficients"  # a start that is no model

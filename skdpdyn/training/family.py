@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.linear_model.targets import Targets
-from skdpdyn.losses import Loss
-from skdpdyn.spending import Share, Spending
+from skdpdyn.core import rules
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.spending import Share, Spending
+from skdpdyn.training.targets import Targets
 
 
 class Part(ABC):
     """Something that is bought of the records beside training.
 
-    To add one, write both methods, and name the part in a recipe of `skdpdyn.linear_model.recipe`,
+    To add one, write both methods, and name the part in a recipe of `skdpdyn.training.recipe`,
     or as ``units`` of a `Family`. ``request`` and ``learning`` are values of
-    `skdpdyn.linear_model.values`.
+    `skdpdyn.training.values`.
     """
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Family:
     clip : callable
         ``clip(n_parameters, strength) -> float``: the bound on the norm of a residual that
         clip="auto" stands for. ``n_parameters`` includes intercepts; ``strength`` is n mu / f, see
-        `skdpdyn.rules`. A smaller clip means less noise and another loss.
+        `skdpdyn.core.rules`. A smaller clip means less noise and another loss.
     conditioned_clip : callable or None, default=None
         The same on conditioned rows; None: ``clip``.
     kept_length : callable or None, default=None
@@ -91,7 +91,7 @@ class Family:
     Examples
     --------
     >>> from skdpdyn.linear_model import Family, Labels
-    >>> from skdpdyn.losses import hinge
+    >>> from skdpdyn.core.losses import hinge
     >>> family = Family(hinge, Labels(most=2), clip=lambda n_parameters, strength: 1.0)
     >>> family.loss_of(None).lipschitz
     1.0

@@ -1,7 +1,7 @@
 """What a fit is asked for, what it plans and what it has learnt, as values; none knows estimators.
 
-They go down: `skdpdyn.linear_model.request` makes a `Request` of an estimator's parameters and
-public numbers, `skdpdyn.linear_model.plan` a `Plan` of a request, and each part of a plan adds to
+They go down: `skdpdyn.training.request` makes a `Request` of an estimator's parameters and
+public numbers, `skdpdyn.training.plan` a `Plan` of a request, and each part of a plan adds to
 what is in `Learning`.
 """
 
@@ -15,21 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.conditioning import Conditioning, FittedConditioning, pays_for_matrix
+from skdpdyn.core import rules
+from skdpdyn.core.expansion import Expansion
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.objective import Objective
+from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, Spent
 from skdpdyn.data.base import Rows
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.expansion import Expansion
-from skdpdyn.linear_model.family import Family, Part
-from skdpdyn.linear_model.start import Start
-from skdpdyn.linear_model.targets import Target
-from skdpdyn.losses import Loss
-from skdpdyn.objective import Objective
 from skdpdyn.privacy import Budget, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.solvers import Solver
 from skdpdyn.solvers.noisy_gd import Learnt
-from skdpdyn.spending import ROUNDS_DOWN, Share, Spending, Spent
+from skdpdyn.training.conditioning import Conditioning, FittedConditioning, pays_for_matrix
+from skdpdyn.training.family import Family, Part
+from skdpdyn.training.start import Start
+from skdpdyn.training.targets import Target
 
 BASE_RATE_DROWNS = "the base rate drowns"
 """Why a fit hands over to a recipe without slopes."""
@@ -181,7 +181,7 @@ class Request:
 
     @cached_property
     def strength(self) -> float:
-        """N mu / f, see `skdpdyn.rules.strength_of`."""
+        """N mu / f, see `skdpdyn.core.rules.strength_of`."""
         return rules.strength_of(self.n_samples, self.mu, self.budget.adjacency)
 
     @property

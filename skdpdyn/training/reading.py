@@ -9,7 +9,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_regressor
 
-from skdpdyn.base import DTYPES, validated
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.coded import Coded
@@ -18,10 +17,11 @@ from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.linear_model.additive import read_cells, streamed_cells
-from skdpdyn.linear_model.parameters import solver_of
-from skdpdyn.linear_model.targets import NO_EXPOSURES, Labels, Target, as_labels
-from skdpdyn.linear_model.values import Seen
+from skdpdyn.training.additive import read_cells, streamed_cells
+from skdpdyn.training.base import DTYPES, validated
+from skdpdyn.training.parameters import solver_of
+from skdpdyn.training.targets import NO_EXPOSURES, Labels, Target, as_labels
+from skdpdyn.training.values import Seen
 
 
 @dataclass(frozen=True)

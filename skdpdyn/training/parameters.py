@@ -8,7 +8,6 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from skdpdyn.base import check_n_jobs, check_verbose
 from skdpdyn.data.persons import checked_most_rows
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.checks import (
@@ -21,6 +20,7 @@ from skdpdyn.privacy.checks import (
 )
 from skdpdyn.privacy.needs import checked_bound
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
+from skdpdyn.training.base import check_n_jobs, check_verbose
 
 # floating point can square these, and multiply them by the shape of any data
 _SMALLEST, _LARGEST = 1e-50, 1e50

@@ -4,8 +4,8 @@ Theorem. Let two runs on neighbouring data sets compute theta_k = phi_k(theta_{k
 s_k^2 I) + e_k, k = 1..K, where phi_k is c_k-Lipschitz, one record moves it by at most D_k, the
 norms of g_k, the rounding of a gradient, and of e_k, that of an update and of its noise, are at
 most G_k and E_k whatever they depend on, and the noise of the last step is added exactly to a
-computed point (`skdpdyn.noise.release`), so that e_K = 0. Then the last iterate is (mu + mu_r)-GDP,
-mu the value of `skdpdyn.privacy.last_iterate_mu` for (c_k, D_k, s_k), and
+computed point (`skdpdyn.core.noise.release`), so that e_K = 0. Then the last iterate is (mu +
+mu_r)-GDP, mu the value of `skdpdyn.privacy.last_iterate_mu` for (c_k, D_k, s_k), and
 
     mu_r^2 = sum_k (2 (G_k + c_k E_{k-1}) / s_k)^2.
 
@@ -17,7 +17,7 @@ without errors, plus 2 (c_k E_{k-1} + G_k) in every step, leave nothing at the e
 up as norms do. Errors are carried for one step only, so that c_k may exceed 1.
 
 Sums of gradients are arranged so that G_k hardly grows with the number of records, see
-`skdpdyn.chunks.in_order`; G_k and c_k of a Poisson batch are those of `largest_batch`.
+`skdpdyn.support.chunks.in_order`; G_k and c_k of a Poisson batch are those of `largest_batch`.
 
 Hypotheses: IEEE 754 arithmetic; the normals of all steps but the last are within
 `skdpdyn.kernels.normals.NORMAL_ERROR` of ideal ones that they are coupled to; iterates stay within
@@ -30,10 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.chunks import gathered_in_order
+from skdpdyn.core.noise import largest_norm
 from skdpdyn.kernels.ball import PROJECTION_ERROR
 from skdpdyn.kernels.normals import NORMAL_ERROR
-from skdpdyn.noise import largest_norm
+from skdpdyn.support.chunks import gathered_in_order
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_PREDICTION = 1000.0  # of the longest row
@@ -56,7 +56,7 @@ def reach(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float
 
     All of that is without noise. Noise moves iterates by no more than the sum of all noise is long,
     in law, because steps contract. It exceeds its bound in a step with the probability
-    ``skdpdyn.noise.UNCHARGED["iterate"]`` at most.
+    ``skdpdyn.core.noise.UNCHARGED["iterate"]`` at most.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def rounding_mu(
         Lipschitz constant of a step.
     n_summed : float
         Number of vectors that a gradient sums one after the other, see
-        `skdpdyn.chunks.in_order`.
+        `skdpdyn.support.chunks.in_order`.
     repeats : float, default=1.0
         Most records in a step over its public divisor: more than 1 of Poisson batches, see
         `largest_batch`.

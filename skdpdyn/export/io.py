@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from skdpdyn.conditioning import Conditioning, FittedConditioning
+from skdpdyn.core.expansion import Expansion, Levels, Numbers
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import optional
-from skdpdyn.expansion import Expansion, Levels, Numbers
-from skdpdyn.onnx import to_onnx
+from skdpdyn.export.onnx import to_onnx
 from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.privacy import Budget, check_report
 from skdpdyn.privacy.guarantees import Adjacency
@@ -24,7 +23,8 @@ from skdpdyn.privacy.proofs import ROUNDING, agree
 from skdpdyn.privacy.report import PrivacyReport
 from skdpdyn.privacy.stored import TYPES
 from skdpdyn.solvers import SOLVERS
-from skdpdyn.sources import Source
+from skdpdyn.training.conditioning import Conditioning, FittedConditioning
+from skdpdyn.training.sources import Source
 
 __all__ = ["TRUSTED", "check_folder", "export"]
 
@@ -96,7 +96,7 @@ def export(
     >>> import tempfile
     >>> import numpy as np
     >>> from skdpdyn import PrivateRidge
-    >>> from skdpdyn.io import check_folder, export
+    >>> from skdpdyn.export.io import check_folder, export
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
     >>> model = PrivateRidge(target_bounds=(-1, 1)).fit(X, X[:, 0])
     >>> with tempfile.TemporaryDirectory() as folder:

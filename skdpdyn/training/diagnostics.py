@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.core.rules import DIAGNOSTICS_SHARE
+from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.base import Rows, target_rounding
-from skdpdyn.rules import DIAGNOSTICS_SHARE
-from skdpdyn.spending import Share, Spending
 
 ROWS, TARGETS = "rows shortened", "targets clipped"
 CONFIDENCE, _DEVIATIONS = 0.95, 1.96

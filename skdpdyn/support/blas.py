@@ -41,7 +41,7 @@ def threads_of(n_jobs: int | None, n_numbers: int) -> int:
 
     Examples
     --------
-    >>> from skdpdyn.blas import threads_of
+    >>> from skdpdyn.support.blas import threads_of
     >>> threads_of(3, 10), threads_of(None, 1_999_999)
     (3, 1)
     """

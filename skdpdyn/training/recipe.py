@@ -13,11 +13,15 @@ from types import MappingProxyType
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.conditioning import can_sum
+from skdpdyn.core import rules
+from skdpdyn.core.spending import TRAINING, Share, scaled_to, total_of
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
-from skdpdyn.linear_model.family import Part
-from skdpdyn.linear_model.parts import (
+from skdpdyn.privacy import least_noise
+from skdpdyn.privacy.checks import as_float, is_auto, is_named
+from skdpdyn.solvers.noisy_gd import conditioned_time
+from skdpdyn.training.conditioning import can_sum
+from skdpdyn.training.family import Part
+from skdpdyn.training.parts import (
     CELLS,
     CLASS_WEIGHTS,
     COLUMN_LEVELS,
@@ -29,12 +33,8 @@ from skdpdyn.linear_model.parts import (
     START,
     TOTAL,
 )
-from skdpdyn.linear_model.slope import MEAN_ROW, SLOPE
-from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Recipe, Request
-from skdpdyn.privacy import least_noise
-from skdpdyn.privacy.checks import as_float, is_auto, is_named
-from skdpdyn.solvers.noisy_gd import conditioned_time
-from skdpdyn.spending import TRAINING, Share, scaled_to, total_of
+from skdpdyn.training.slope import MEAN_ROW, SLOPE
+from skdpdyn.training.values import BASE_RATE_DROWNS, Recipe, Request
 
 
 def _where(wanted, *parts):

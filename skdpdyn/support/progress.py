@@ -26,7 +26,7 @@ class Progress:
 
     Examples
     --------
-    >>> from skdpdyn.progress import Progress
+    >>> from skdpdyn.support.progress import Progress
     >>> with Progress(2, verbose=0) as told:
     ...     told(1)
     """

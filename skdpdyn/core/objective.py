@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from skdpdyn.losses import Loss
+from skdpdyn.core.losses import Loss
 from skdpdyn.privacy import Adjacency
 
 _EPS = np.finfo(np.float64).eps

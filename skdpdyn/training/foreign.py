@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.base import quoting_no_records
+from skdpdyn.training.base import quoting_no_records
 
 _BLOCK = 1 << 22  # cells of a copy
 _PARTS = "data", "indices", "indptr"  # of sparse matrices

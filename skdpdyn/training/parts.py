@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.blas import one_blas_thread
-from skdpdyn.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
+from skdpdyn.core import rules
+from skdpdyn.core.expansion import Expansion
+from skdpdyn.core.losses import Loss
+from skdpdyn.core.spending import COUNTS, TRAINING, Share, Spending, total_of
 from skdpdyn.data.base import target_rounding
 from skdpdyn.data.coded import Coded
-from skdpdyn.diagnostics import diagnose, shares_of_diagnostics
-from skdpdyn.expansion import Expansion
-from skdpdyn.linear_model.additive import with_levels
-from skdpdyn.linear_model.family import Part, TargetUnits
-from skdpdyn.linear_model.reading import Reading
-from skdpdyn.linear_model.start import encoded
-from skdpdyn.linear_model.values import BASE_RATE_DROWNS, Learning, Request
-from skdpdyn.losses import Loss
-from skdpdyn.spending import COUNTS, TRAINING, Share, Spending, total_of
+from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.training.additive import with_levels
+from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
+from skdpdyn.training.diagnostics import diagnose, shares_of_diagnostics
+from skdpdyn.training.family import Part, TargetUnits
+from skdpdyn.training.reading import Reading
+from skdpdyn.training.start import encoded
+from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Request
 
 DISTRIBUTIONS, LEVELS, WEIGHTS = "column distributions", "levels of columns", "sum of weights"
 CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"

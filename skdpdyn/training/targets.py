@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from skdpdyn.base import quoting_no_records, refuse_unreadable
-from skdpdyn.diagnostics import ROUNDING
+from skdpdyn.core.losses import Loss
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
-from skdpdyn.losses import Loss
 from skdpdyn.privacy.checks import checked_number, checked_pair
+from skdpdyn.training.base import quoting_no_records, refuse_unreadable
+from skdpdyn.training.diagnostics import ROUNDING
 
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that

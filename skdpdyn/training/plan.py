@@ -3,19 +3,19 @@
 import math
 from dataclasses import replace
 
-from skdpdyn.conditioning import LARGEST_SPREAD
+from skdpdyn.core.objective import Objective, n_parameters_of, row_norm_of
+from skdpdyn.core.rules import strength_of
+from skdpdyn.core.spending import ROUNDS_DOWN, TRAINING, Share, total_of
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.linear_model.family import Part
-from skdpdyn.linear_model.parts import DIAGNOSTICS
-from skdpdyn.linear_model.start import largest_start
-from skdpdyn.linear_model.values import Plan, Request
-from skdpdyn.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.privacy import Budget, Composition, Gaussian, GaussianDP
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.rules import strength_of
-from skdpdyn.spending import ROUNDS_DOWN, TRAINING, Share, total_of
+from skdpdyn.training.conditioning import LARGEST_SPREAD
+from skdpdyn.training.family import Part
+from skdpdyn.training.parts import DIAGNOSTICS
+from skdpdyn.training.start import largest_start
+from skdpdyn.training.values import Plan, Request
 
 _LARGEST_STRENGTH = 2.0**39  # sums of all records are beyond what `largest_point` takes from here
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from skdpdyn.core.expansion import LOWEST, Levels
 from skdpdyn.exceptions import optional
-from skdpdyn.expansion import LOWEST, Levels
 from skdpdyn.preprocessing import BoundsScaler, RowMapper
 
 
@@ -42,7 +42,7 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     --------
     >>> import numpy as np
     >>> from skdpdyn import PrivateRidge
-    >>> from skdpdyn.onnx import to_onnx
+    >>> from skdpdyn.export.onnx import to_onnx
     >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
     >>> graph = to_onnx(PrivateRidge(target_bounds=(-1, 1)).fit(X, X[:, 0])).graph
     >>> len(graph.input)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn import rules
-from skdpdyn.base import DTYPES, NUMBER_TYPES, quoting_no_records, refuse_dates, validated
+from skdpdyn.core import rules
+from skdpdyn.core.expansion import LOWEST, Expansion, Levels, Numbers, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
-from skdpdyn.expansion import LOWEST, Expansion, Levels, Numbers, levels_in
 from skdpdyn.privacy.checks import is_auto, is_named
+from skdpdyn.training.base import DTYPES, NUMBER_TYPES, quoting_no_records, refuse_dates, validated
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 _FLAGS = Levels((False, True))
@@ -163,7 +163,7 @@ def expand(
     n_features : int
         Their number.
     strength : float
-        See `skdpdyn.rules`.
+        See `skdpdyn.core.rules`.
     """
     named, tables = columns is not None, _lent(model)
     if tables is not None:

@@ -1,0 +1,1 @@
+"""What solvers and fits are made of: losses, objectives, noise, rules, budgets in shares."""

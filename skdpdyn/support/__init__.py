@@ -1,0 +1,1 @@
+"""What the package needs and no user meets: threads, chunks, progress, start-up."""

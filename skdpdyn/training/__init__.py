@@ -1,0 +1,1 @@
+"""One fit: what is asked, planned, bought, run and published."""
