@@ -395,9 +395,10 @@ def test_rows_elsewhere_are_refused_with_what_to_use(tmp_path):
     rows = ParquetRows(tmp_path / "rows.parquet", target="y", categories=levels)
     dask = pytest.importorskip("dask.dataframe")
     collection = dask.from_pandas(FRAME[["age", "gain"]], npartitions=2)
-    for X, y in ((rows, None), (collection, dask.from_pandas(pd.Series(Y), npartitions=2))):
-        with pytest.raises(TypeError, match="Use BoundsExpander before another estimator"):
-            clone(GAM).fit(X, y)
+    with pytest.raises(TypeError, match="Use BoundsExpander before another estimator"):
+        clone(GAM).fit(collection, dask.from_pandas(pd.Series(Y), npartitions=2))
+    with pytest.raises(ValueError, match=r"categories name the columns .* X does not have"):
+        clone(GAM).fit(rows)  # they are columns of 0 and 1 there
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3])
