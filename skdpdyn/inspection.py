@@ -794,8 +794,11 @@ class ShapeDisplay(Display):
             "estimated": shape.estimate if shape.estimate is None else shape.estimate[self.output],
         }
         if isinstance(shape.grid, tuple):
-            one, other = shape.grid
-            ax.figure.colorbar(ax.pcolormesh(one, other, value.T, shading="nearest"), ax=ax)
+            places = [np.arange(len(of)) if isinstance(of, list) else of for of in shape.grid]
+            ax.figure.colorbar(ax.pcolormesh(*places, value.T, shading="nearest"), ax=ax)
+            for axis, of in zip((ax.xaxis, ax.yaxis), shape.grid, strict=True):
+                if isinstance(of, list):
+                    axis.set_ticks(np.arange(len(of)), distinct(map(str, of)))
         elif isinstance(shape.grid, list):
             error = errors["estimated"]
             ax.bar(distinct(map(str, shape.grid)), value)

@@ -150,10 +150,12 @@ def test_expander_refuses(options, message):
 def expansion_of(rich):
     """Return an expansion of three columns of numbers and one of levels."""
     columns = Numbers(0.0, 3.0), Levels(("a", "b")), Numbers(1.0, 2.0), Numbers(-1.0, 5.0)
+    columns += (Levels(("c", "d", "e")),)
     expansion = Expansion(columns, 3, 1.5)
     if rich:
         expansion = expansion.with_uniform_distributions()
-        expansion = replace(expansion, pairs=((0, 2), (2, 3), (0, 3)))
+        # of numbers, and of levels too
+        expansion = replace(expansion, pairs=((0, 2), (2, 3), (0, 3), (1, 2), (1, 4)), order=4)
     return expansion
 
 
@@ -169,7 +171,7 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     codes = codes_of(expansion)
     rows, coef = expansion.expanded(codes), RNG.standard_normal(expansion.n_features)
     weights = expansion.cells(coef)
-    centre, factor = RNG.standard_normal(4 + len(expansion.pairs)), RNG.random(len(rows))
+    centre, factor = RNG.standard_normal(5 + len(expansion.pairs)), RNG.random(len(rows))
     (parts,) = expansion.terms(codes, weights[None], centre[None], factor)
     expected = (rows @ coef - centre.sum()) * factor
     np.testing.assert_allclose(parts.sum(axis=1), expected, atol=1e-12)
@@ -378,7 +380,7 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
         ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
         ({"solver": "noisy_sgd", "categories": {"ward": "private"}}, FRAME, "levels are known"),
         ({"bounds": (0, 1), "categories": "private"}, FRAME, "bounds, a dict, does not name"),
-        ({"interactions": [("age", "ward")]}, FRAME, "two columns of numbers"),
+        ({"interactions": [("age", "age")]}, FRAME, "must be two columns"),
         ({"interactions": "some"}, FRAME, "interactions="),
         ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),
         ({"monotonic_cst": {"town": 1}}, FRAME, "monotonic_cst names the column 'town'"),
@@ -412,12 +414,13 @@ def test_a_graph_predicts_the_same(n_classes):
     X[::7, 0] = np.nan
     y, levels = np.digitize(FRAME["age"], [30, 60]), {2: [False, True]}
     public = {"bounds": {0: (0, 100), 1: (0, 1000)}, "categories": levels, "random_state": 0}
+    public["interactions"] = [(0, 1), (1, 2)]
     model = PrivateGAMRegressor(5.0, target_bounds=(0, 3), loss="poisson", **public)
     if n_classes > 1:
         y = np.minimum(y, n_classes - 1)
         model = PrivateGAMClassifier(5.0, classes=range(n_classes), **public)
     model.fit(X, y)
-    assert model.expansion_.pairs == ((0, 1),)
+    assert model.expansion_.order == 4
     *_, found = ReferenceEvaluator(to_onnx(model, double=True)).run(None, {"X": X})
     expected = model.predict_proba(X) if n_classes > 1 else model.predict(X)[:, None]
     np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -255,7 +255,9 @@ class Expansion:
     decay : float
         Decay of the cosines.
     pairs : tuple of (int, int), default=()
-        Pairs of columns of numbers whose low cosines are multiplied.
+        Pairs of columns whose low cosines, and levels, are multiplied.
+    order : int, default=2
+        Products of cosines of frequencies a and b have a b up to this.
     distributions : tuple of (tuple of float or None) or None, default=None
         For each column, the part of the records below each cell and half of those in it: a further
         scale, of what was released. None: no such scale.
@@ -274,6 +276,7 @@ class Expansion:
     n_terms: int
     decay: float
     pairs: tuple[tuple[int, int], ...] = ()
+    order: int = 2
     distributions: tuple[tuple[float, ...] | None, ...] | None = None
 
     # --- sizes ------------------------------------------------------------------------------------
@@ -298,7 +301,7 @@ class Expansion:
     @cached_property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return sum(self.widths) + len(LOWEST) * len(self.pairs)
+        return sum(self.widths) + self.pair_weights.size
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -319,7 +322,7 @@ class Expansion:
     @cached_property
     def slices(self) -> list[slice]:
         """Return where each column has its features, and behind them each pair."""
-        sizes = [*self.widths, *[len(LOWEST)] * len(self.pairs)]
+        sizes = [*self.widths, *map(len, self.factors)]
         ends = np.cumsum(sizes).tolist()
         return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -327,13 +330,16 @@ class Expansion:
     def row_norm(self) -> float:
         """Largest norm of a row, whatever its cells, and whatever distributions are learnt."""
         of_scale = sum(k ** (-2 * self.decay) for k in range(1, max(self.n_terms, 1) + 1))
-        of_pair = PAIR_WEIGHT**2 * sum((a * b) ** (-2 * self.decay) for a, b in LOWEST)
         extra = self.distributions is not None
         scales = [
             (self.n_scales(column) + extra) * of_scale if isinstance(column, Numbers) else 1.0
             for column in self.columns
         ]
-        squares = math.fsum(max(1.0, scale) for scale in scales) + len(self.pairs) * of_pair
+        squares = math.fsum(max(1.0, scale) for scale in scales) + math.fsum(
+            # a row has one of the levels of each column
+            sum({(a, b): weight**2 for a, b, weight in self._terms_of_pair(i, j)}.values())
+            for i, j in self.pairs
+        )
         return math.sqrt(squares) * (1 + 1e-9)
 
     # --- tables -----------------------------------------------------------------------------------
@@ -362,19 +368,67 @@ class Expansion:
 
     @cached_property
     def low(self) -> np.ndarray:
-        """The two lowest cosines of each cell, on the last scale of its column; 0 where missing."""
-        found = np.zeros((self.n_cells, 2))
+        """What products have of each cell: low cosines on the last scale, or which level it is."""
+        found = np.zeros((self.n_cells, int(np.diff(self.low_starts).max())))
         for j, (first, column) in enumerate(zip(self.starts, self.columns, strict=False)):
-            if isinstance(column, Numbers):
+            n = self.low_starts[j + 1] - self.low_starts[j]
+            if isinstance(column, Levels):
+                found[first : first + n, :n] = np.eye(n)
+            else:
                 rows = slice(first, first + column.n_cells - 1)
-                found[rows] = cosines(self._scales(j)[-1], 2, 0.0)
+                found[rows, :n] = cosines(self._scales(j)[-1], self.order, 0.0)
         return found
+
+    @cached_property
+    def low_starts(self) -> np.ndarray:
+        """Place of each column's first number among those of `low`, side by side."""
+        paired = {j for pair in self.pairs for j in pair}
+        sizes = [
+            self.order if isinstance(column, Numbers) else len(column.levels) * (j in paired)
+            for j, column in enumerate(self.columns)
+        ]
+        return np.append(0, np.cumsum(sizes))
+
+    def _terms_of_pair(self, i, j):
+        """Return frequencies, or 0 for levels, and weights of the products of a pair, by kind."""
+        kinds = [
+            range(1, self.order + 1) if isinstance(self.columns[k], Numbers) else (0,)
+            for k in (i, j)
+        ]
+        products = [(a, b) for a in kinds[0] for b in kinds[1]]
+        return [
+            (a, b, PAIR_WEIGHT * float(max(a, 1) * max(b, 1)) ** -self.decay)
+            for a, b in products
+            if max(a, 1) * max(b, 1) <= (self.order if a and b else max(self.order // 2, 1))
+        ]
+
+    @cached_property
+    def factors(self) -> list[list[tuple[int, int, float]]]:
+        """For each pair the places of both factors of its products in `low`, and their weights."""
+        return [
+            [
+                (one, other, weight)
+                for a, b, weight in self._terms_of_pair(i, j)
+                for one in self._places(i, a)
+                for other in self._places(j, b)
+            ]
+            for i, j in self.pairs
+        ]
+
+    def _places(self, j, frequency):
+        first, stop = self.low_starts[j], self.low_starts[j + 1]
+        return [first + frequency - 1] if frequency else range(first, stop)
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """Places of both factors of the products of all pairs, of shape (2, n_products)."""
+        found = [factor[:2] for of in self.factors for factor in of]
+        return np.ascontiguousarray(np.array(found, dtype=np.int64).reshape(-1, 2).T)
 
     @cached_property
     def pair_weights(self) -> np.ndarray:
         """Factors of the products of all pairs."""
-        of_pair = PAIR_WEIGHT * np.array([float(a * b) ** -self.decay for a, b in LOWEST])
-        return np.tile(of_pair, len(self.pairs))
+        return np.array([weight for of in self.factors for *_, weight in of])
 
     def expanded(self, codes: np.ndarray) -> np.ndarray:
         """Return the features of rows that are given as cells, shape (n_rows, n_features)."""
@@ -386,10 +440,9 @@ class Expansion:
 
     def products(self, codes: np.ndarray) -> np.ndarray:
         """Return the last features of rows, products of pairs, shape (n_rows, n_products)."""
-        places = [(2 * i + a - 1, 2 * j + b - 1) for i, j in self.pairs for a, b in LOWEST]
-        two = np.ascontiguousarray(np.array(places, dtype=np.int64).reshape(-1, 2).T)
-        found = np.empty((len(codes), len(places)))
-        write_products(codes, self.starts, self.low, two, self.pair_weights, found)
+        found = np.empty((len(codes), self.pair_weights.size))
+        tables = self.starts, self.low, self.low_starts, self.places
+        write_products(codes, *tables, self.pair_weights, found)
         return found
 
     def terms(
@@ -412,10 +465,11 @@ class Expansion:
         -------
         ndarray of shape (n_outputs, n_rows, n_columns + n_pairs)
         """
-        pairs = np.array(self.pairs, dtype=np.int64).reshape(-1, 2)
-        found = np.empty((len(weights), len(codes), len(self.columns) + len(pairs)))
+        found = np.empty((len(weights), len(codes), len(self.columns) + len(self.pairs)))
+        ends = np.append(0, np.cumsum([*map(len, self.factors)])).astype(np.int64)
+        tables = self.starts, self.low, self.low_starts, self.places, ends
         for of_output, centre, out in zip(weights, centres, found, strict=True):
-            write_terms(codes, self.starts, self.low, pairs, of_output, centre, factor, out)
+            write_terms(codes, *tables, of_output, centre, factor, out)
         return found
 
     # --- the linear map between features and what kernels read, and its transpose ----------------
@@ -423,7 +477,7 @@ class Expansion:
     @property
     def n_weights(self) -> int:
         """Numbers that a kernel reads for an output: one a cell, and one a product."""
-        return self.n_cells + len(LOWEST) * len(self.pairs)
+        return self.n_cells + self.pair_weights.size
 
     def cells(self, coef: np.ndarray) -> np.ndarray:
         """Return the contribution of each cell, and of each product, of shape (n_weights,).

@@ -206,12 +206,17 @@ def buys_distributions(strength: float, n_columns: int) -> bool:
     return n_columns > 0 and strength >= 150.0 * n_columns
 
 
-def multiplies(strength: float, n_columns: int) -> bool:
-    """Return whether records are enough for products of pairs of columns.
+def orders_of_products(strength: float, n_columns: int) -> tuple[int, ...]:
+    """Return the largest a b of products of cosines of frequencies a and b, most wanted first.
 
-    R^2 gains .025 to .037 on California's value, and MAGIC 0.6 to 1.5 points; Adult gains nothing.
+    None of them pays below 150 a column. At 2 R^2 gains .025 to .037 on California's value, and
+    MAGIC 0.6 to 1.5 points; Adult nothing. At 4 the log loss of phoneme, MAGIC and California at
+    epsilon 3 and 10 is 0 to 4.5 % lower than at 2, and R^2 of California's value .005 to .007
+    higher, .006 lower at 490 a column.
     """
-    return n_columns > 0 and strength >= 150.0 * n_columns
+    if not (n_columns and strength >= 150.0 * n_columns):
+        return ()
+    return (4, 2) if strength >= 600.0 * n_columns else (2,)
 
 
 def cosines_of_scales(n_scales: int) -> int:
@@ -240,11 +245,6 @@ def cosines_of_rows(strength: float, n_columns: int, n_scales: int) -> int:
 
 DECAY_OF_COSINES = 1.5
 """The power of a frequency that its cosine is divided by, in additive models."""
-
-
-def has_room_for_pairs(n_features: int, n_products: int) -> bool:
-    """Return whether products of cosines leave few enough features for a second moment."""
-    return n_features + n_products <= MOST_MATRIX_COLUMNS
 
 
 DISTRIBUTIONS_SHARE = 0.05

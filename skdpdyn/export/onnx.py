@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from skdpdyn.core.expansion import LOWEST, Levels
+from skdpdyn.core.expansion import Levels
 from skdpdyn.exceptions import optional
 from skdpdyn.preprocessing import BoundsScaler, RowMapper
 
@@ -263,9 +263,9 @@ def _tables_of_columns(explainer):
     cells = np.split(said, expansion.starts[1:-1])
     tables = [np.hstack(of) for of in zip(cells, expansion.tables, strict=True)]
     starts = np.append(0, np.cumsum([table.shape[1] for table in tables]))
-    first = starts + n_outputs - 1
-    low = [(first[i] + a, first[j] + b) for i, j in expansion.pairs for a, b in LOWEST]
-    return tables, starts, *(np.transpose(low).tolist() if low else ([], []))
+    of_column = np.searchsorted(expansion.low_starts, expansion.places, side="right") - 1
+    low = starts[of_column] + n_outputs + expansion.places - expansion.low_starts[of_column]
+    return tables, starts, *low.tolist()
 
 
 def _matrices_of_parts(explainer, starts):
@@ -281,12 +281,11 @@ def _matrices_of_parts(explainer, starts):
         if j in explainer.fixed:
             centre[part] = 0.0
         else:
-            moved[first + n_outputs + 2 : starts[j + 1]] = matrix[:, part].T
-    of_pairs = np.zeros((len(expansion.pairs), len(LOWEST), n_outputs, n_terms))
-    shape = len(expansion.pairs), len(LOWEST), n_outputs
-    products = weights[:, expansion.n_cells :].T.reshape(shape)
-    for pair, of_pair in enumerate(products):
-        of_pairs[pair, :, :, n_columns + pair] = of_pair
+            moved[first + n_outputs + expansion.low.shape[1] : starts[j + 1]] = matrix[:, part].T
+    products = weights[:, expansion.n_cells :].T
+    of_pairs = np.zeros((len(products), n_outputs, n_terms))
+    pairs = np.repeat(np.arange(len(expansion.pairs)), [*map(len, expansion.factors)])
+    of_pairs[np.arange(len(products)), :, n_columns + pairs] = products
     flat = of_rows.reshape(len(of_rows), -1), of_pairs.reshape(-1, n_outputs * n_terms)
     of_products = expansion.pair_weights[:, None] * matrix[:, sum(expansion.widths) :].T
     return (flat, -explainer.centres.ravel()), ((moved, of_products), -(matrix @ centre))

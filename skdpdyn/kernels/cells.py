@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.jit import entry, readonly, writable
+from skdpdyn.kernels.jit import entry, inner, readonly, writable
 
 _i64 = types.int64
 _numbers, _places, _table = readonly(np.float64), readonly(np.int64), readonly(np.float64, 2)
@@ -34,38 +34,45 @@ def _of_codes(*kinds: Any) -> Callable:
     return decorate
 
 
-@_of_codes(_places, _table, readonly(np.int64, 2), _numbers, _sums_of_rows)
-def write_products(codes, starts, low, places, weights, out):
-    """Write the products of two low cosines of each row, times a weight of each product."""
-    cosines = np.empty(2 * codes.shape[1])
+@inner
+def _write_low(codes, r, starts, low, low_starts, out):
+    """Write what products have of each cell of a row."""
+    for j in range(codes.shape[1]):
+        cell, first = np.uintp(starts[j]) + np.uintp(codes[r, j]), low_starts[j]
+        for k in range(low_starts[j + 1] - first):
+            out[first + k] = low[cell, k]
+
+
+@_of_codes(_places, _table, _places, readonly(np.int64, 2), _numbers, _sums_of_rows)
+def write_products(codes, starts, low, low_starts, places, weights, out):
+    """Write the products of low cosines, or levels, of each row, times a weight of each product."""
+    of_row = np.empty(low_starts[-1])
     for r in range(codes.shape[0]):
-        for j in range(codes.shape[1]):
-            cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
-            cosines[2 * j], cosines[2 * j + 1] = low[cell, 0], low[cell, 1]
+        _write_low(codes, r, starts, low, low_starts, of_row)
         for p in range(weights.size):
             one, other = np.uintp(places[0, p]), np.uintp(places[1, p])
-            out[r, p] = cosines[one] * cosines[other] * weights[p]
+            out[r, p] = of_row[one] * of_row[other] * weights[p]
 
 
-@_of_codes(_places, _table, readonly(np.int64, 2), _numbers, _numbers, _numbers, _sums_of_rows)
-def write_terms(codes, starts, low, pairs, weights, centre, factor, out):
+@_of_codes(
+    *(_places, _table, _places, readonly(np.int64, 2), _places),
+    *(_numbers, _numbers, _numbers, _sums_of_rows),
+)
+def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, factor, out):
     """Write what each column and each pair of a row says beyond a centre, times its factor."""
     n_columns = codes.shape[1]
-    cosines = np.empty(2 * n_columns)
+    of_row = np.empty(low_starts[-1])
     for r in range(codes.shape[0]):
+        _write_low(codes, r, starts, low, low_starts, of_row)
         for j in range(n_columns):
             cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
-            cosines[2 * j], cosines[2 * j + 1] = low[cell, 0], low[cell, 1]
             out[r, j] = (weights[cell] - centre[j]) * factor[r]
-        for p in range(len(pairs)):
-            i, j, w = (
-                2 * np.uintp(pairs[p, 0]),
-                2 * np.uintp(pairs[p, 1]),
-                starts[n_columns] + 3 * p,
-            )
-            said = cosines[i] * (weights[w] * cosines[j] + weights[w + 1] * cosines[j + 1])
-            said += weights[w + 2] * cosines[i + 1] * cosines[j]
-            out[r, n_columns + p] = (said - centre[n_columns + p]) * factor[r]
+        for k in range(ends.size - 1):
+            said = 0.0
+            for p in range(ends[k], ends[k + 1]):
+                one, other = np.uintp(places[0, p]), np.uintp(places[1, p])
+                said += weights[starts[n_columns] + p] * of_row[one] * of_row[other]
+            out[r, n_columns + k] = (said - centre[n_columns + k]) * factor[r]
 
 
 @_of_codes(_i64, _i64, _i64, _numbers, _sums)

@@ -397,7 +397,7 @@ def _csr_add_of_several(residual, X, n_outputs, place, steps, sums, room):
 
 # --- cells of public tables -----------------------------------------------------------------------
 # A row is a small number for each column: the cell that its value is in. What a model says of a row
-# is the sum of what it says of its cells, and of products of two low cosines of columns. So a pass
+# is the sum of what it says of its cells, and of products of low cosines of columns. So a pass
 # looks up one number a cell, where the expanded row has dozens, and the gradient is what residuals
 # add up to in each cell. `skdpdyn.core.expansion.Expansion` turns these sums into those of
 # features.
@@ -408,12 +408,12 @@ def _cell_streams(residual, X, n_outputs, n_weights, n_rows):
 
 
 def _cell_room(residual, X, n_outputs, size):
-    """Return room for the two low cosines of each column of a block's rows."""
-    return np.zeros((2 * X[0].shape[1], size))
+    """Return room for what products have of the cells of a block's rows."""
+    return np.zeros((X[3][-1], size))
 
 
 def _cell_dots(residual, X, n_outputs, place, weights, dots, room):
-    codes, starts, low, pairs = X
+    codes, starts, low, low_starts, places = X
     stride, block = weights.size // n_outputs, dots.size // n_outputs
     for i in range(_count(place, block)):
         a = np.uintp(place[0] + i)
@@ -422,21 +422,21 @@ def _cell_dots(residual, X, n_outputs, place, weights, dots, room):
             for j in range(codes.shape[1]):
                 dot += of_output[np.uintp(starts[j]) + np.uintp(codes[a, j])]
             dots[k * block + i] = dot
-        if len(pairs):
+        if places.size:
             for j in range(codes.shape[1]):
-                cell = np.uintp(starts[j]) + np.uintp(codes[a, j])
-                room[2 * j, i], room[2 * j + 1, i] = low[cell, 0], low[cell, 1]
+                cell, first = np.uintp(starts[j]) + np.uintp(codes[a, j]), low_starts[j]
+                for k in range(low_starts[j + 1] - first):
+                    room[first + k, i] = low[cell, k]
     for k in range(n_outputs):
         raw, of_pairs = dots[k * block : (k + 1) * block], weights[k * stride + starts[-1] :]
-        for p in range(len(pairs)):
-            i, j, w = 2 * pairs[p, 0], 2 * pairs[p, 1], of_pairs[3 * p : 3 * p + 3]
-            one, two, of_one, of_two = room[i], room[i + 1], room[j], room[j + 1]
+        for p in range(places.shape[1]):
+            one, other, w = room[places[0, p]], room[places[1, p]], of_pairs[p]
             for r in range(block):
-                raw[r] += one[r] * (w[0] * of_one[r] + w[1] * of_two[r]) + w[2] * two[r] * of_one[r]
+                raw[r] += w * one[r] * other[r]
 
 
 def _cell_add(residual, X, n_outputs, place, steps, sums, room):
-    codes, starts, _, pairs = X
+    codes, starts, _, _, places = X
     stride, block = sums.size // n_outputs, steps.size // n_outputs
     for i in range(_count(place, block)):
         a = np.uintp(place[0] + i)
@@ -446,17 +446,11 @@ def _cell_add(residual, X, n_outputs, place, steps, sums, room):
                 of_output[np.uintp(starts[j]) + np.uintp(codes[a, j])] += step
     for k in range(n_outputs):
         step, out = steps[k * block : (k + 1) * block], sums[k * stride + starts[-1] :]
-        for p in range(len(pairs)):
-            i, j, first, second, third = 2 * pairs[p, 0], 2 * pairs[p, 1], 0.0, 0.0, 0.0
-            one, two, of_one, of_two = room[i], room[i + 1], room[j], room[j + 1]
+        for p in range(places.shape[1]):
+            one, other, found = room[places[0, p]], room[places[1, p]], 0.0
             for r in range(block):
-                moved = step[r] * one[r]
-                first += moved * of_one[r]
-                second += moved * of_two[r]
-                third += step[r] * two[r] * of_one[r]
-            out[3 * p] += first
-            out[3 * p + 1] += second
-            out[3 * p + 2] += third
+                found += step[r] * one[r] * other[r]
+            out[p] += found
 
 
 _zeros = _by_outputs(_zeros_of_one, _zeros_of_several)
@@ -718,14 +712,16 @@ class Cells(Dense):
         return self._type(writable(self.codes, 2))
 
     def _type(self, codes):
-        tables = readonly(np.int64), readonly(np.float64, 2), readonly(np.int64, 2)
-        return types.Tuple((codes, *tables))
+        cells, places = readonly(np.int64), readonly(np.int64, 2)
+        return types.Tuple((codes, cells, readonly(np.float64, 2), cells, places))
 
     def rows(self, X):
         """Return cells, each column's first one, and tables, as the kernel takes them."""
         expansion = X.expansion
-        pairs = np.array(expansion.pairs, dtype=np.int64).reshape(-1, 2)
-        return X.codes, expansion.starts.astype(np.int64), expansion.low, pairs
+        starts, low_starts = (
+            of.astype(np.int64) for of in (expansion.starts, expansion.low_starts)
+        )
+        return X.codes, starts, expansion.low, low_starts, expansion.places
 
     def precision(self, dtype):
         """Return the precision of the weights."""

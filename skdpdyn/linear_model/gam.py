@@ -93,8 +93,8 @@ class AdditiveModel(PrivateLinearModel):
             "private" in place of levels buys those that are not rare: text and whole numbers.
             "private" alone does so for all columns that ``bounds``, a dict, does not name.
         interactions : "auto", None or sequence of pairs, default="auto"
-            Pairs of columns of numbers whose curves are multiplied. "auto": all, if records are
-            many.
+            Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
+            numbers, if records are many.
         monotonic_cst : dict, array-like or None, default=None
             1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
             ``{column: 1}``, or one number a column. The curve that was released is made so by

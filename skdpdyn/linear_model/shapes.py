@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.expansion import LOWEST, Numbers
+from skdpdyn.core.expansion import Numbers
 from skdpdyn.core.spending import training_of
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.training.base import distinct
@@ -82,8 +82,7 @@ def shapes_of(model: Any) -> dict[str, Shape]:
                 grid, rows = column.middles, rows[:-1]
                 value, missing = value[:, :-1], value[:, -1]
         else:
-            i, j = expansion.pairs[k - len(expansion.columns)]
-            grid, rows = _grid_of_pair(expansion, i, j)
+            grid, rows = _grid_of_pair(expansion, k - len(expansion.columns))
             coef = np.atleast_2d(model.coef_)[:, part]
             value, missing = coef @ rows.T - centres[:, [k]], None
         size = (len(value), *(map(len, grid) if isinstance(grid, tuple) else (len(grid),)))
@@ -95,18 +94,24 @@ def shapes_of(model: Any) -> dict[str, Shape]:
     return found
 
 
-def _grid_of_pair(expansion, i, j):
-    """Return numbers of both columns, and the products at all pairs of them."""
-    places = [
-        np.linspace(0, expansion.columns[k].n_cells - 2, _N_POINTS).round().astype(np.intp)
-        for k in (i, j)
+def _grid_of_pair(expansion, pair):
+    """Return numbers, or levels, of both columns of a pair, and the products at all of them."""
+    grid, low = [], []
+    for j in expansion.pairs[pair]:
+        column, (first, stop) = expansion.columns[j], expansion.low_starts[j : j + 2]
+        n_cells = column.n_cells - 1  # without missing ones
+        at, points = np.arange(n_cells), [*getattr(column, "levels", ()), "other"]
+        if isinstance(column, Numbers):
+            at = np.linspace(0, n_cells - 1, _N_POINTS).round().astype(np.intp)
+            points = column.middles[at]
+        grid.append(points)
+        low.append((first, expansion.low[expansion.starts[j] + at, : stop - first]))
+    (first, one), (second, other) = low
+    products = [
+        weight * np.multiply.outer(one[:, a - first], other[:, b - second]).ravel()
+        for a, b, weight in expansion.factors[pair]
     ]
-    one, other = (
-        expansion.low[expansion.starts[k] + at] for k, at in zip((i, j), places, strict=True)
-    )
-    products = [np.multiply.outer(one[:, a - 1], other[:, b - 1]).ravel() for a, b in LOWEST]
-    grid = tuple(expansion.columns[k].middles[at] for k, at in zip((i, j), places, strict=True))
-    return grid, np.column_stack(products) * expansion.pair_weights[: len(LOWEST)]
+    return tuple(grid), np.column_stack(products)
 
 
 def importances_of(model: Any) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import LOWEST, Expansion, Levels, Numbers, levels_in
+from skdpdyn.core.expansion import Expansion, Levels, Numbers, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto, is_named
@@ -188,8 +188,11 @@ def expand(
     found = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
     if learns:
         found = found.with_uniform_distributions()
-    multiplies = rules.multiplies(strength, n_numbers)
-    return replace(found, pairs=_pairs(model, columns, found, multiplies, named))
+    orders, pairs = rules.orders_of_products(strength, n_numbers), _pairs(model, columns, named)
+    if not is_auto(model.interactions):
+        return replace(found, pairs=pairs, order=max(orders, default=2))
+    rich = (replace(found, pairs=pairs, order=order) for order in orders)
+    return next((one for one in rich if one.n_features <= rules.MOST_MATRIX_COLUMNS), found)
 
 
 def _lent(model):
@@ -230,21 +233,17 @@ def _alike(column, lent):
     return column == lent or (column is _PRIVATE and isinstance(lent, Levels) and lent.learnt)
 
 
-def _pairs(model, columns, expansion, multiplies, named):
-    """Return the pairs of columns that are multiplied."""
+def _pairs(model, columns, named):
+    """Return the pairs of columns that are multiplied, where records are many enough."""
     if model.interactions is None:
         return ()
     fixed = set(monotonic(model, len(columns)))
-    numbers = [
-        j for j, column in enumerate(columns) if isinstance(column, Numbers) and j not in fixed
-    ]
-    pairs = tuple(combinations(numbers, 2))
-    if not is_auto(model.interactions):
-        if not named:  # of columns in some order
-            return pairs[: len(model.interactions)]
-        return tuple(_asked_pairs(model, numbers))
-    room = rules.has_room_for_pairs(expansion.n_features, len(LOWEST) * len(pairs))
-    return pairs if multiplies and room else ()
+    free = [j for j in range(len(columns)) if j not in fixed]
+    pairs = tuple(combinations([j for j in free if isinstance(columns[j], Numbers)], 2))
+    if is_auto(model.interactions):
+        return pairs
+    # of columns in some order: of numbers
+    return tuple(_asked_pairs(model, free)) if named else pairs[: len(model.interactions)]
 
 
 def _place_of(model, key, parameter):
@@ -257,17 +256,17 @@ def _place_of(model, key, parameter):
     raise ValueError(f"{parameter} names the column {key!r}, which is not one of X")
 
 
-def _asked_pairs(model, numbers):
+def _asked_pairs(model, free):
     for pair in model.interactions:
         if isinstance(pair, str) or len(pair) != 2:
             raise ValueError(
                 f"interactions={model.interactions!r} must be 'auto', None or pairs of columns"
             )
         i, j = (_place_of(model, key, "interactions") for key in pair)
-        if i == j or not {i, j} <= set(numbers):
+        if i == j or not {i, j} <= set(free):
             raise ValueError(
-                f"interactions: {tuple(pair)!r} must be two columns of numbers, neither of them "
-                "in monotonic_cst"
+                f"interactions: {tuple(pair)!r} must be two columns, neither of them in "
+                "monotonic_cst"
             )
         yield min(i, j), max(i, j)
 
