@@ -325,6 +325,10 @@ MEAN_ROW_SHARE = 0.05
 """Part of mu^2 for the sums by which predictions of persons' rows become those of a mean row."""
 
 
+MEAN_ROW_PRIOR = 1.0
+"""Deviation of the shift from a mean person's to a mean row's log odds, before any is seen."""
+
+
 SLOPE_PRIOR = 0.15, 0.25
 """Deviations of a shift of raw predictions, and of a change of their slope, before any is seen."""
 

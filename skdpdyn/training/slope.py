@@ -142,10 +142,12 @@ class MeanRow(Part):
         (residual, bend), std = sums_of_rows(*known, alike, spending)
         shares = request.family.units.weighted(learning, spending)
         rate = shares[1] / shares.sum()
-        seen = rate - residual / max(bend / 2, std) * rate * (1 - rate)
+        bend = max(bend / 2, std)
+        seen = rate - residual / bend * rate * (1 - rate)
         least, most = rate / MOST_RATIO, 1 - (1 - rate) / MOST_RATIO
         seen = min(max(seen, least), most, MOST_RATIO * rate)
         moved = math.log(seen / (1 - seen)) - math.log(rate / (1 - rate))
+        moved /= 1 + (std / bend / rules.MEAN_ROW_PRIOR) ** 2  # the posterior mean
         learning.theta[-1] += moved / objective.intercept_scaling
 
 
