@@ -736,7 +736,7 @@ BAD_TARGETS = [
             [RIDGE],
             {"target_bounds": bounds},
             lambda y: y,
-            r"must be a pair \(low, high\) of finite numbers with low < high, or None",
+            r"must be None or a pair \(low, high\) of finite numbers with low < high",
         )
         for bounds in [
             (1, 0),
@@ -956,7 +956,7 @@ def test_privacy_cost_of_no_data_is_refused(case, arguments):
         (SOFTMAX, {"classes": [0]}, "there is only one class"),
         (SOFTMAX, {"classes": {0, 1}}, "must be an array-like of labels"),
         (SOFTMAX, {"classes": [0, "a"]}, "all finite numbers or all strings"),
-        (RIDGE, {"target_bounds": (1, 0)}, r"must be a pair \(low, high\)"),
+        (RIDGE, {"target_bounds": (1, 0)}, r"a pair \(low, high\)"),
     ],
     ids=lambda value: str(value) if isinstance(value, (Case, str)) else "-".join(value),
 )
