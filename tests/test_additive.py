@@ -403,7 +403,7 @@ def test_rows_elsewhere_are_refused_with_what_to_use(tmp_path):
         clone(GAM).fit(rows)  # they are columns of 0 and 1 there
 
 
-@pytest.mark.parametrize("n_classes", [1, 2, 3])
+@pytest.mark.parametrize("n_classes", [0, 1, 2, 3])
 def test_a_graph_predicts_the_same(n_classes):
     pytest.importorskip("skl2onnx")
     from onnx.reference import ReferenceEvaluator
@@ -419,7 +419,12 @@ def test_a_graph_predicts_the_same(n_classes):
     if n_classes > 1:
         y = np.minimum(y, n_classes - 1)
         model = PrivateGAMClassifier(5.0, classes=range(n_classes), **public)
+    if n_classes == 0:  # of numbers, cut
+        model = PrivateGAMRegressor(5.0, target_bounds=(0, 1), **public)
+        y = np.minimum(y, 1)
     model.fit(X, y)
+    if n_classes == 0:
+        assert model.predict(X).max() == 1 < model.explain(X).sum(axis=1).max()
     assert model.expansion_.order == 4
     *_, found = ReferenceEvaluator(to_onnx(model, double=True)).run(None, {"X": X})
     expected = model.predict_proba(X) if n_classes > 1 else model.predict(X)[:, None]

@@ -67,6 +67,8 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     rows = [("X", kind([None, model.n_features_in_]))]
     if hasattr(own[0], "expansion_"):  # of an additive model
         steps[type(own[0])] = (_shape_of_terms, _convert_terms)
+        if hasattr(own[-1], "high"):  # predictions are cut
+            steps[type(own[-1])] = (_shape_of_predictions, _convert_cut)
         if last is model:
             rows = _inputs_of(model, kind, rows)
     for step, converters in steps.items():
@@ -190,6 +192,26 @@ def _convert_row_map(scope, operator, container):
         scaled = OnnxMul(rows, scale, **version)
         mapped = OnnxSub(scaled, lost, output_names=operator.outputs, **version)
     mapped.add_to(scope, container)
+
+
+def _shape_of_predictions(operator):
+    rows = operator.inputs[0].type
+    operator.outputs[0].type = type(rows)([rows.shape[0], 1])
+
+
+def _convert_cut(scope, operator, container):
+    """Write the graph of `CutRegressor.predict`."""
+    from skl2onnx.algebra.onnx_ops import OnnxAdd, OnnxMatMul, OnnxMax, OnnxMin
+    from skl2onnx.common.data_types import guess_numpy_type
+
+    model, rows = operator.raw_operator, operator.inputs[0]
+    version, dtype = {"op_version": container.target_opset}, guess_numpy_type(rows.type)
+    numbers = (np.reshape(of, (-1, 1)) for of in (model.coef_, model.intercept_))
+    coef, intercept = (of.astype(dtype) for of in numbers)
+    low, high = (np.array([[of]], dtype) for of in (model.low, model.high))
+    raw = OnnxAdd(OnnxMatMul(rows, coef, **version), intercept, **version)
+    cut = OnnxMax(OnnxMin(raw, high, **version), low, output_names=operator.outputs, **version)
+    cut.add_to(scope, container)
 
 
 def _shape_of_terms(operator):

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -233,8 +234,8 @@ class AdditiveModel(PrivateLinearModel):
             In the order of ``terms_``. The first is the same for all rows: the raw prediction at
             the released mean of the expanded rows; the others are differences from it, times the
             factor that the row is shortened by (1 for most). They add up to the raw prediction: of
-            a regression `predict` (with ``loss="poisson"`` its logarithm), of a classifier the
-            scores that probabilities are made of.
+            a regression `predict` before it is cut at ``target_bounds`` (with ``loss="poisson"``
+            its logarithm), of a classifier the scores that probabilities are made of.
         """
         explainer = self._explainer()
         terms = explainer.terms(read_cells(self, X, reset=False))
@@ -263,8 +264,7 @@ class AdditiveModel(PrivateLinearModel):
         """
         explainer, terms = self._explainer(), len(self.terms_) - 1
         intercept = np.atleast_1d(self.intercept_ + explainer.centres.sum(axis=1))
-        twin: Any = self.family.twin
-        model, targets = twin(), getattr(self, "classes_", np.ones(2))
+        model, targets = self._twin(), getattr(self, "classes_", np.ones(2))
         pipeline = Pipeline([("terms", explainer), ("model", model)])
         # zeros, so that scikit-learn sets its attributes
         model.fit(np.zeros((len(targets), len(intercept) * terms)), targets)
@@ -277,11 +277,52 @@ class AdditiveModel(PrivateLinearModel):
         model.coef_, model.intercept_ = coef, intercept
         return pipeline
 
+    def _twin(self):
+        twin: Any = self.family.twin
+        return twin()
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = True
         return tags
+
+
+class CutRegressor(LinearRegression):
+    """Linear regression whose predictions are cut at public bounds.
+
+    `PrivateGAMRegressor.to_sklearn` makes one.
+
+    Parameters
+    ----------
+    low, high : float
+        The least and the largest prediction.
+
+    Examples
+    --------
+    >>> from skdpdyn.linear_model.gam import CutRegressor
+    >>> float(CutRegressor(0.0, 1.0).fit([[0.0], [1.0]], [0.0, 1.0]).predict([[7.0]])[0])
+    1.0
+    """
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__()
+        self.low = low
+        self.high = high
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict, within the bounds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.clip(super().predict(X), self.low, self.high)
 
 
 class Explainer(TransformerMixin, BaseEstimator):
@@ -650,8 +691,14 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         remember_rows(self, X)
         return self
 
+    def _twin(self):
+        cuts = self.loss == "squared" and self.target_bounds is not None
+        return CutRegressor(*self.target_bounds_) if cuts else super()._twin()
+
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets; with ``loss="poisson"`` rates, expected counts for an exposure of 1.
+
+        Targets are within ``target_bounds``, where they are given, and so are predictions.
 
         Parameters
         ----------
@@ -663,7 +710,9 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         ndarray of shape (n_samples,)
         """
         raw = super().predict(X)
-        return rates_of_logarithms(raw) if self.loss == "poisson" else raw
+        if self.loss == "poisson":
+            return rates_of_logarithms(raw)
+        return raw if self.target_bounds is None else np.clip(raw, *self.target_bounds_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return R^2, or D^2 with ``loss="poisson"``, without noise.
