@@ -356,8 +356,8 @@ MUTATIONS = [
     ),
     Mutation(
         "the weight of all rows gets half of its noise",
-        "room = 1 + 4 * n_samples",
-        "room = 0.5 + 4 * n_samples",
+        "room = 1 + 4 * rows.n_records",
+        "room = 0.5 + 4 * rows.n_records",
         "tests/test_spent.py -k hazards",
     ),
     Mutation(

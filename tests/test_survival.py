@@ -116,7 +116,7 @@ def test_rows_that_count_keep_a_person_s_sums_bounded():
     _, persons, _ = by_person(owners, k, equal=True)
     p, weight = rng.uniform(size=n * k), rng.choice([1.0, 0.5], n * k)
     y = (rng.uniform(size=n * k) < p).astype(float)
-    counts = counted(persons, rows, weight, p, y, (1.15, 0.3))
+    counts = counted(persons, rows, weight, p, y, (1.15, 0.3), k)
     scores = np.zeros((n, 3))
     np.add.at(scores, owners, (counts * weight * (p - y))[:, None] * rows)
     bent = np.zeros((n, 3, 3))
@@ -133,7 +133,7 @@ def test_rows_that_count_keep_a_person_s_sums_bounded():
     other = 1 - y  # no row counts by its own target
     first = np.arange(0, n * k, k)
     np.testing.assert_array_equal(
-        counted(persons, rows, weight, p, other, (1.15, 0.3))[first], counts[first]
+        counted(persons, rows, weight, p, other, (1.15, 0.3), k)[first], counts[first]
     )
 
 

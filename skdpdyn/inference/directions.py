@@ -74,7 +74,10 @@ class Coordinates:
         with one_blas_thread():
             for part, block in rows.mapped_blocks():
                 block = block.toarray() if sparse.issparse(block) else block
-                columns = [(block - self.centre) @ self.weights.T]
+                if rows.persons is None:
+                    columns = [(block - self.centre) @ self.weights.T]
+                else:  # each row by itself: BLAS may round a row by its place, which others move
+                    columns = [np.einsum("ij,kj->ik", block - self.centre, self.weights)]
                 columns += [np.full(len(block), self.constant)] * (self.constant > 0)
                 z = np.column_stack(columns)
                 ratio = np.maximum(np.einsum("ij,ij->i", z, z) / self.square, 1.0)
@@ -107,17 +110,16 @@ def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> C
     shares = {name: share for name, share in spending.shares.items() if name in names}
     if not shares:
         return Coordinates(np.zeros(n_features), np.eye(n_features), constant)
-    plain = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
+    plain: Any = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
     plain.persons, plain.most_rows = rows.persons, rows.most_rows
-    n_samples: Any = rows.n_records
     if TOTAL in spending.shares:  # weights 1/most_rows of some rows add up to less
-        room = 1 + 4 * n_samples * np.finfo(np.float64).eps
+        room = 1 + 4 * rows.n_records * np.finfo(np.float64).eps
         total = float(spending.release(TOTAL, math.fsum(rows.weight), room))
-        n_samples = min(max(total, 1.0), n_samples)
+        plain = plain.with_total(min(max(total, 1.0), rows.n_records))
     strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
     quantile = kept_weight(strength, n_features)
     conditioner = Conditioner(
-        n_samples=n_samples, data_norm=radius, shares=shares, quantile=quantile
+        n_samples=rows.n_records, data_norm=radius, shares=shares, quantile=quantile
     )
     found = conditioner.learn(plain, spending).map
     weights = np.diag(found.weights) if found.is_diagonal else found.weights

@@ -29,12 +29,15 @@ def counted(
     probability: np.ndarray,
     y: np.ndarray,
     most: tuple[float, float],
+    most_rows: int,
 ) -> np.ndarray:
     """Return which rows count, given those of the same person before it.
 
     A row counts if, whatever its target, sums over the person's rows that count stay within
     bounds, with room for the rounding of what is compared: of a norm's square, which is a sum of at
     most k^2 products of two rows for a person with k rows, each with an error of d + k^2 roundings.
+    What is compared is the same to the last bit whatever other persons' rows are: of public shapes,
+    and without BLAS, whose roundings may depend on the place of a row.
 
     Parameters
     ----------
@@ -47,23 +50,24 @@ def counted(
     most : tuple of float
         Bounds on the norm of the sum of ``weight (probability - y) z``, and on the Frobenius norm
         of that of ``weight probability (1 - probability) z z'``.
+    most_rows : int
+        Public bound on the rows of a person.
 
     Returns
     -------
     ndarray of bool of shape (n_rows,)
     """
-    counts, largest = np.zeros(len(z), bool), persons.largest
-    room = 8 * largest**2 * (z.shape[1] + largest**2 + 8) * np.finfo(np.float64).eps
+    counts = np.zeros(len(z), bool)
+    room = 8 * most_rows**2 * (z.shape[1] + most_rows**2 + 8) * np.finfo(np.float64).eps
     score_limit, curvature_limit = (bound**2 * (1 - room) for bound in most)
     terms = np.column_stack([weight * (probability - y), weight * probability * (1 - probability)])
-    size = max(_PAIRS // largest**2, 1)
+    size = max(_PAIRS // most_rows**2, 1)
     for first in range(0, persons.n_persons, size):
         starts = persons.first[first : first + size + 1]
-        places = starts[:-1, None] + np.arange(np.diff(starts).max())
+        places = starts[:-1, None] + np.arange(most_rows)
         exists = places < starts[1:, None]
         rows = persons.rows[np.where(exists, places, starts[:-1, None])]
-        with one_blas_thread():
-            products = z[rows] @ z[rows].transpose(0, 2, 1)
+        products = np.einsum("pid,pjd->pij", z[rows], z[rows])
         score, curvature = np.zeros((2, len(rows)))
         past = np.zeros((2, *rows.shape))
         for j in range(rows.shape[1]):

@@ -298,6 +298,7 @@ class Units:
     slopes: np.ndarray
     shifts: np.ndarray
     radius: float
+    one_hot: list[list[int]]
 
     @classmethod
     def of(cls, bounds: np.ndarray, one_hot: list[list[int]], intercept: bool) -> "Units":
@@ -312,7 +313,17 @@ class Units:
             slopes[np.ix_(group, group)] = (corners - reference) / (high - low)[:, None]
             shifts[group] = reference - low @ slopes[np.ix_(group, group)]
         n_long = len(bounds) - sum(max(len(group) - 1, 0) for group in one_hot)
-        return cls(bounds, slopes, shifts, math.sqrt(n_long))
+        return cls(bounds, slopes, shifts, math.sqrt(n_long), one_hot)
+
+    def scaled(self, X: np.ndarray) -> np.ndarray:
+        """Return rows in these units, each by itself: BLAS may round a row by its place."""
+        X = np.clip(X, *self.bounds.T).astype(np.float64)
+        scaled = X * np.diag(self.slopes)
+        for group in self.one_hot:
+            scaled[:, group] = np.einsum(
+                "ij,jk->ik", X[:, group], self.slopes[np.ix_(group, group)]
+            )
+        return scaled + self.shifts
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,8 +348,7 @@ class Columns:
         units = Units.of(bounds, one_hot, bool(model.fit_intercept))
         with one_blas_thread():
             X = rows.X if self.cells is None else rows.X @ told.matrix
-            rows.X = np.clip(X, *units.bounds.T).astype(np.float64) @ units.slopes
-        rows.X += units.shifts
+        rows.X = units.scaled(X)
         size = np.full(len(bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
         return rows, units, said

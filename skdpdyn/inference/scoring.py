@@ -397,7 +397,8 @@ class Scoring:
 
     def _largest(self, limit):
         """Return a bound on the curvature of a row: where outcomes are rare, of a usual one's."""
-        return min(self.link.largest_curvature(limit), RARE * self.usual)
+        usual = RARE * self.usual * (1 + self.in_time)  # a person has several rows in time
+        return min(self.link.largest_curvature(limit), usual)
 
     def _kept(self, terms, curvature, limit):
         """Return weights for score and curvature alike: below 1 where a row's curvature is large.
@@ -412,8 +413,9 @@ class Scoring:
         _, z, weight = self.blocks[0]
         most = self.most_score * limit * math.sqrt(self.square)
         most = most, self.most_curvature * largest * self.square
-        y = self.rows.y
-        return kept * counted(self.rows.persons, z, weight * kept, terms + y, y, most)
+        rows, y = self.rows, self.rows.y
+        known = rows.persons, z, weight * kept, terms + y, y
+        return kept * counted(*known, most, rows.most_rows)
 
     def _gradient(self, k, theta, terms, limit):
         """Return the noisy sum of gradients, and the standard deviation of its noise."""
