@@ -356,8 +356,8 @@ MUTATIONS = [
     ),
     Mutation(
         "the weight of all rows gets half of its noise",
-        "room = 1 + 4 * rows.n_records",
-        "room = 0.5 + 4 * rows.n_records",
+        "math.fsum(rows.weight), room)",
+        "math.fsum(rows.weight), 0.5 * room)",
         "tests/test_spent.py -k hazards",
     ),
     Mutation(

@@ -8,7 +8,6 @@ person's rows then weigh 1 each, and not 1 over their largest number.
 import numpy as np
 
 from skdpdyn.data.persons import Persons
-from skdpdyn.support.blas import one_blas_thread
 
 MOST_SCORE = 1.15
 """Largest norm of the sum of a person's scores of few records, in units of the largest of a row."""
