@@ -13,7 +13,14 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import LOWEST, PAIR_WEIGHT, cosines, on_scales, typical_norm
+from skdpdyn.core.expansion import (
+    LOWEST,
+    PAIR_WEIGHT,
+    bounds_by_column,
+    cosines,
+    on_scales,
+    typical_norm,
+)
 from skdpdyn.core.noise import check_random_state
 from skdpdyn.core.spending import (
     COUNTS,
@@ -210,66 +217,6 @@ def _bounds_of(estimator, parameter, given):
     """Return the bounds that are given for the columns of an estimator."""
     names = getattr(estimator, "feature_names_in_", None)
     return bounds_by_column(given, parameter, estimator.n_features_in_, names)
-
-
-def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None) -> np.ndarray:
-    """Return public bounds of shape (n_features, 2); errors call the parameter ``name``.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict
-        As a user gives them.
-    name : str
-        Name of the parameter.
-    n_features : int
-        Number of columns.
-    names : sequence or None, default=None
-        Names of the columns.
-    """
-    original = bounds
-    if bounds is None:
-        raise ValueError(
-            f"{name}=None: give the public bounds of the columns, such as {name}={{'age': (0, "
-            "110)}, or (0, 1) for all"
-        )
-    if isinstance(bounds, dict):
-        bounds = _in_order(bounds, name, n_features, names)
-    try:
-        array = np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"{name}={original!r} must be one pair of numbers, or one pair for each column"
-        ) from None
-    if array.shape == (2,) and not isinstance(original, dict):
-        array = np.tile(array, (n_features, 1))
-    if array.shape != (n_features, 2):
-        raise ValueError(
-            f"{name} has shape {array.shape}: give one pair, or one pair for each of "
-            f"{n_features} columns"
-        )
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        width = array[:, 1] - array[:, 0]
-        usable = np.isfinite(width) & (width > 0) & np.isfinite(1 / width)
-    if not np.all(usable):
-        columns = np.array(range(n_features) if names is None else names, object)[~usable].tolist()
-        raise ValueError(
-            f"{name}={original!r} must be pairs (low, high) of finite numbers with low < high: not "
-            f"so of columns {columns}"
-        )
-    return array
-
-
-def _in_order(bounds, name, n_features, names):
-    """Return the pairs of a dict by column name, in the order of the columns."""
-    if names is None and len(bounds) != n_features:
-        raise ValueError(
-            f"{name} is a dict by column name: X has no column names, and {n_features} columns "
-            f"for {len(bounds)} pairs. Give one pair for each column, in their order"
-        )
-    columns = bounds if names is None else names
-    if missing := set(columns) - set(bounds):
-        raise ValueError(f"{name} is a dict by column name: no bounds for {sorted(missing)}")
-    return [bounds[column] for column in columns]
 
 
 class BoundsExpander(TransformerMixin, BaseEstimator):

@@ -300,6 +300,12 @@ def test_every_module_has_a_number(module):
     )
 
 
+def test_the_top_level_is_small():
+    """Twenty files and folders of source: what else there is has a room."""
+    entries = {name.split(".")[1] for name in MODULES if "." in name} | {"__init__"}
+    assert len(entries) <= 20, sorted(entries)
+
+
 @pytest.mark.smoke
 @each_module
 def test_imports_go_down(module):

@@ -135,7 +135,7 @@ def descend(
     n_steps, alpha = steps.step_size.size, objective.alpha
     move = theta = np.zeros(objective.n_parameters)  # from the start
     momentum, average = np.broadcast_to(steps.momentum, n_steps), np.zeros(theta.size)
-    n_quiet = n_steps if not steps.noise_std[-1] > 0 else 0 if objective.exact else n_steps - 1
+    n_quiet = _unreleased(steps, objective.exact)
     noise = _noise(generator, steps.noise_std[:n_quiet], theta.size, batches)
     of_rows = _gradients(objective, rows, batches, n_steps, generator)
     gradient_at = of_rows if start is None else lambda k, theta: of_rows(k, start + theta)
@@ -176,6 +176,13 @@ def _noise(generator, noise_std, size, batches):
         normals = np.empty((part.size, size))
         draw_normals(generator, normals)
         yield from part[:, None] * normals
+
+
+def _unreleased(steps, exact):
+    """Return the number of first steps whose noise is not released: all where the last has none."""
+    if not steps.noise_std[-1] > 0:
+        return steps.step_size.size
+    return 0 if exact else steps.step_size.size - 1
 
 
 def _gradients(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import Expansion, Levels, Numbers, levels_in
+from skdpdyn.core.expansion import Expansion, Levels, Numbers, bounds_by_column, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto, is_named
@@ -109,8 +109,6 @@ def public_levels(key: Hashable, levels: Any) -> Levels:
 
 def _bounds(bounds, numbers, names, n_features):
     """Return the bounds of the columns of numbers, as a dict."""
-    from skdpdyn.preprocessing import bounds_by_column  # slow to load
-
     if isinstance(bounds, dict) and names is None and not set(numbers) <= set(bounds):
         if len(bounds) != len(numbers):
             raise ValueError(
