@@ -46,6 +46,7 @@ from skdpdyn.privacy.stored import stored, stored_part
 _COVERED, _LARGEST_MU = 801, 1e3  # epsilons at which a mu must cover a profile, and the most of it
 _KEPT = 4096  # budgets and costs that were computed before, all public
 _MANY = 16  # arguments from which on a vectorised evaluation pays
+_FINELY = 4096  # and up to which it looks at more orders
 
 
 class Adjacency(StrEnum):
@@ -796,18 +797,31 @@ class RenyiDP(Guarantee):
 
     def _deltas(self, epsilon: Array, rough: bool = False) -> Array:
         """Return many deltas at once, each the least over a grid of orders; ``rough``: over few."""
-        excess = np.exp(LOG_EXCESS_ORDERS[:: 8 if rough else 1])
+        finite = np.where(np.isinf(epsilon), 0.0, epsilon).ravel()
+        orders = LOG_EXCESS_ORDERS[:: 8 if rough else 1]
+        least, best = self._least(finite, orders)
+        if (
+            not rough and 0 < finite.size <= _FINELY
+        ):  # once more, between the neighbours of the best
+            first, last = max(int(best.min()) - 1, 0), min(int(best.max()) + 1, orders.size - 1)
+            finer = np.linspace(orders[first], orders[last], 8 * (last - first) + 1)
+            least = np.minimum(least, self._least(finite, finer)[0])
+        log_delta = np.where(np.isinf(epsilon), -math.inf, least.reshape(epsilon.shape))
+        return np.exp(np.minimum(0.0, log_delta))
+
+    def _least(self, epsilon: Array, log_excess: Array) -> tuple[Array, Array]:
+        """Return logarithms of the least deltas at some orders, and which orders these are."""
+        excess = np.exp(log_excess)
         with np.errstate(over="ignore", invalid="ignore"):
             log_moment = excess * self.rdp(1 + excess) + self._log_slack(excess)
-        known = log_moment < 1e300
-        flat = np.ravel(epsilon)
-        with np.errstate(over="ignore"):
-            least = [
-                np.min(log_moment[known] - excess[known] * row[:, None], axis=1, initial=0.0)
-                for row in np.array_split(np.where(np.isinf(flat), 0, flat), flat.size // 4096 + 1)
-            ]
-        log_delta = np.where(np.isinf(flat), -math.inf, np.concatenate(least))
-        return np.exp(np.minimum(0.0, log_delta)).reshape(epsilon.shape)
+            log_moment = np.where(log_moment < 1e300, log_moment, math.inf)
+            values, best = [np.zeros(0)], [np.zeros(0, dtype=int)]
+            for row in np.array_split(epsilon, epsilon.size // 4096 + 1):
+                each = log_moment - excess * row[:, None]
+                each = np.where(np.isinf(log_moment), math.inf, each)
+                best.append(np.argmin(each, axis=1))
+                values.append(np.min(each, axis=1))
+        return np.concatenate(values), np.concatenate(best)
 
     def _epsilon(self, delta: float) -> float:
         if delta == 0:
