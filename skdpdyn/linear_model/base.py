@@ -28,6 +28,7 @@ from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, refuse_elsewhere, weights_in_fit
 from skdpdyn.training.plan import plan
+from skdpdyn.training.reading import Beside
 from skdpdyn.training.request import request_of
 from skdpdyn.training.start import NUMBERS
 
@@ -414,7 +415,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, unit, None, max_rows_per_person, weight)
+            fit(model, X, y, Beside(groups, unit, max_rows_per_person, weight=weight))
         remember_rows(self, X)
         return self
 

@@ -40,6 +40,7 @@ from skdpdyn.training.base import (
 from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, weights_in_fit
+from skdpdyn.training.reading import Beside
 
 
 class AdditiveModel(PrivateLinearModel):
@@ -687,7 +688,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         if exposure is not None and self.loss != "poisson":
             raise ValueError("exposure goes with loss='poisson'")
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, unit, exposure, weight=weight)
+            fit(model, X, y, Beside(groups, unit, exposure=exposure, weight=weight))
         remember_rows(self, X)
         return self
 

@@ -21,6 +21,7 @@ from skdpdyn.training.counts import CountUnits, loss_of_counts
 from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import weights_in_fit
+from skdpdyn.training.reading import Beside
 from skdpdyn.training.targets import (
     Counts,
     exposures,
@@ -173,7 +174,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         """
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, groups, unit, exposure, max_rows_per_person, weight)
+            fit(model, X, y, Beside(groups, unit, max_rows_per_person, exposure, weight))
         remember_rows(self, X)
         return self
 

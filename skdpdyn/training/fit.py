@@ -18,29 +18,21 @@ from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import check_persons, checked, weights_of
 from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
 from skdpdyn.training.plan import plan
-from skdpdyn.training.reading import Reading, read
+from skdpdyn.training.reading import Beside, Reading, read
 from skdpdyn.training.request import request_of
 from skdpdyn.training.values import Learning, Plan
 
 
-def fit(
-    model: Any,
-    X: Any,
-    y: Any,
-    groups: Any,
-    unit: str | None,
-    exposure: Any = None,
-    most_rows: int | None = None,
-    weight: Any = None,
-) -> None:
+def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     """Read the records, run what the plan says, and set what was learnt on the estimator."""
-    unit = unit_of(groups, unit)
+    groups, most_rows = beside.groups, beside.most_rows
+    unit = unit_of(groups, beside.unit)
     if most_rows is not None and groups is None:
         raise ValueError(f"max_rows_per_person={most_rows!r} is of persons: pass groups")
     check_random_state(model.random_state)
     checked(model)
-    with read(model, X, y, groups, exposure) as reading:
-        weights = weights_of(model, weight, reading.X.shape[0])
+    with read(model, X, y, groups, beside.exposure) as reading:
+        weights = weights_of(model, beside.weight, reading.X.shape[0])
         if weights is not None and reading.elsewhere:
             raise ValueError("sample_weight needs all rows in memory: pass arrays, or no weights")
         reading = replace(reading, given_rows=most_rows, weights=weights)

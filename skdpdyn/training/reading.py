@@ -25,6 +25,27 @@ from skdpdyn.training.values import Seen
 
 
 @dataclass(frozen=True)
+class Beside:
+    """What a fit is given beside X and y.
+
+    Attributes
+    ----------
+    groups, unit : array-like or None, str or None
+        Id of each row's person, and what they are ids of.
+    most_rows : int or None
+        Public number of rows that a person may have at most.
+    exposure, weight : array-like or None
+        Exposure and weight of each row.
+    """
+
+    groups: Any = None
+    unit: str | None = None
+    most_rows: int | None = None
+    exposure: Any = None
+    weight: Any = None
+
+
+@dataclass(frozen=True)
 class Reading:
     """Checked rows with their targets, before a fit asks for sums over them.
 
