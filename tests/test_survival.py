@@ -137,6 +137,20 @@ def test_rows_that_count_keep_a_person_s_sums_bounded():
     )
 
 
+def test_which_rows_count_does_not_depend_on_other_persons():
+    """To the last bit, though another person has fewer rows, which moves all that follow."""
+    rng, n, k = np.random.default_rng(0), 500, 6
+    rows, p = rng.normal(size=(n * k, 5)) / 3, rng.uniform(size=n * k)
+    y, weight, owners = (p < 0.3).astype(float), np.ones(n * k), np.repeat(np.arange(n), k)
+    found = []
+    for kept in (np.arange(n * k), np.r_[0:2, k : n * k]):
+        _, persons, _ = by_person(owners[kept], k, equal=True)
+        given = rows[kept], weight[kept], p[kept], y[kept]
+        found.append(counted(persons, *given, (1.15, 0.3), k)[-(n - 1) * k :])
+    np.testing.assert_array_equal(*found)
+    assert 0.2 < found[0].mean() < 0.9
+
+
 def test_censoring_does_not_bend_curves():
     """Of 24 bands of 95 % and five ends each less than 93 of 120 hold the truth with probability
     1e-6, as if the five of a curve were one and the same in all but their part.
