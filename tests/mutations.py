@@ -175,6 +175,12 @@ MUTATIONS = [
         "tests/test_spent.py -k diagnosed",
     ),
     Mutation(
+        "a fit hands over again and again",
+        "if self.recipe is not self.plan.request.recipe or reason not in self.recipe.hands_over:",
+        "if reason not in self.plan.request.recipe.hands_over:",
+        "tests/test_one_road.py -k hands_over",
+    ),
+    Mutation(
         "diagnostics for nothing",
         "left = 1 - taken - other",
         "left = 1 - taken",

@@ -12,9 +12,11 @@ from scipy import sparse
 import skdpdyn
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core.spending import TRAINING
+from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import composition
 from skdpdyn.training.plan import plan
 from skdpdyn.training.request import request_of
+from skdpdyn.training.values import Learning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 
@@ -110,3 +112,15 @@ def test_the_page_on_how_a_fit_goes_holds_of_a_trace():
     assert len(names) >= 12
     places = [entered.index(name) for name in names]
     assert places == sorted(places)
+
+
+def test_a_fit_hands_over_once_and_only_as_declared():
+    request = request_of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20)
+    (reason,) = request.recipe.hands_over
+    for wrong in ("it is Monday", reason):
+        learning = Learning(plan(request), None, None, request.recipe)
+        if wrong == reason:
+            learning.hand_over(reason)
+            assert learning.recipe is request.recipe.hands_over[reason]
+        with pytest.raises(CalibrationError, match="please report this"):
+            learning.hand_over(wrong)
