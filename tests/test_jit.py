@@ -122,7 +122,7 @@ def test_an_interrupt_while_llvm_compiles_is_not_lost(tmp_path, monkeypatch):
 
 
 @needs_compiler
-@pytest.mark.parametrize("module", ["losses", "kernels.jit", "kernels.ball", "kernels.release"])
+@pytest.mark.parametrize("module", ["core.losses", "kernels.jit", "kernels.release"])
 def test_every_kernel_counts_as_source(module, tmp_path, monkeypatch):
     package = tmp_path / "skdpdyn"
     shutil.copytree(jit.files("skdpdyn"), package, ignore=shutil.ignore_patterns("__pycache__"))

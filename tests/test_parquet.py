@@ -129,12 +129,12 @@ def test_additive_models_learn_the_same_bits_as_from_an_array(target, folder):
 
 @pytest.mark.parametrize("disk", ["has room", "is full", "is left alone"])
 def test_files_are_decoded_once_where_there_is_room(disk, folder, monkeypatch):
-    decoded, batches = [], parquet_rows._batches
-    monkeypatch.setattr(parquet_rows, "_batches", lambda *of: decoded.append(of) or batches(*of))
+    decoded, batches = [], parquet_rows.batches_of
+    monkeypatch.setattr(parquet_rows, "batches_of", lambda *of: decoded.append(of) or batches(*of))
     if disk == "is full":
-        monkeypatch.setattr(parquet_rows, "_written", lambda file, X: False)
+        monkeypatch.setattr(parquet_rows, "written", lambda file, X: False)
     if disk == "is left alone":
-        monkeypatch.setattr(parquet_rows, "_MOST_SCRATCH", 0)
+        monkeypatch.setattr(parquet_rows, "MOST_SCRATCH", 0)
     rows, model = table(), MODELS["grade"]
     expected = model.fit(array(rows)[:, :4], rows["grade"].to_numpy()).coef_
     source = pickle.loads(pickle.dumps(ParquetRows(folder, "grade", columns=COLUMNS[:4])))

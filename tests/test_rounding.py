@@ -406,7 +406,7 @@ def test_the_room_for_rounding_is_small(solver, n_samples, most, monkeypatch):
         return float(np.max(mechanism.noise_multiplier)), mechanism.rounding
 
     computed, rounding = noise()
-    for place in ("solvers.noisy_gd", "solvers.batches", "rounding"):
+    for place in ("solvers.noisy_gd", "solvers.batches", "core.rounding"):
         monkeypatch.setattr(f"skdpdyn.{place}.rounding_mu", lambda *args, **options: 0.0)
     exact, nothing = noise()
     assert rounding > nothing == 0.0

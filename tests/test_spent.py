@@ -88,6 +88,7 @@ def neighbours(n_features, n_changed=1, removed=False):
         but(X=-x),
         but(X=0.0),
         but(X=0.0, **flipped),
+        but(weights=other.weights[0]),
     ]
 
 

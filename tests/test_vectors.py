@@ -45,7 +45,8 @@ def _total(array, start):
 
 @numba.njit
 def _dots(rows, starts, factors, size, out, first, stride):
-    store_dots(out, places(first, stride, 4), factors, (1,), rows, starts, size, starts[:2], 5)
+    to = places(first, stride, 4, 0, 1)
+    store_dots(out, to, factors, (1,), rows, starts, size, starts[:2], 5)
 
 
 @numba.njit

@@ -16,7 +16,7 @@ from skdpdyn.exceptions import optional
 
 _PORTION_BYTES = 1 << 22
 _MOST_ROWS = 1 << 15  # most rows of a portion
-_MOST_SCRATCH = 1 << 34  # most bytes of decoded rows that are kept in a file
+MOST_SCRATCH = 1 << 34  # most bytes of decoded rows that are kept in a file
 
 
 class ParquetRows(StreamedRows):
@@ -152,7 +152,7 @@ class ParquetRows(StreamedRows):
     def _decode(self):
         row_bytes = self.shape[1] * self.dtype.itemsize
         n_rows = max(1, min(_MOST_ROWS, _PORTION_BYTES // row_bytes))
-        with closing(_batches(self._dataset, self._names, n_rows)) as batches:
+        with closing(batches_of(self._dataset, self._names, n_rows)) as batches:
             try:
                 for batch in batches:
                     yield self._portion(batch)
@@ -197,7 +197,7 @@ class _Decoded:
         targets, file = [], _scratch(shape[0] * shape[1] * dtype.itemsize)
         with closing(portions), file or nullcontext():
             for X, y in portions:
-                if file is not None and not _written(file, X):
+                if file is not None and not written(file, X):
                     file = None
                 targets.append(y)
                 yield X, y
@@ -217,13 +217,13 @@ class _Decoded:
 def _scratch(n_bytes):
     """Return an open file without a name, or None where there is to be none."""
     try:
-        fits = n_bytes <= _MOST_SCRATCH and hasattr(os, "preadv")
+        fits = n_bytes <= MOST_SCRATCH and hasattr(os, "preadv")
         return tempfile.TemporaryFile(buffering=0) if fits else None
     except OSError:
         return None
 
 
-def _written(file, X):
+def written(file, X):
     """Return whether rows could be written: a full disk is none of a fit's business."""
     todo = memoryview(np.ascontiguousarray(X)).cast("B")
     try:
@@ -403,7 +403,7 @@ def _names_in(fragment):
     return {*fragment.physical_schema.names, *keys}
 
 
-def _batches(opened, names, n_rows):
+def batches_of(opened, names, n_rows):
     """Yield some rows at a time, read without memory maps, which die with a file cut short."""
     dataset, options = import_module("pyarrow.dataset"), {}
     if isinstance(opened.format, dataset.ParquetFileFormat):

@@ -725,7 +725,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     >>> from skdpdyn.linear_model import Family, Numbers, PrivateLinearRegressor
     >>> from skdpdyn.core.losses import squared
     >>> class Regressor(PrivateLinearRegressor):
-    ...     family = Family(squared, Numbers(), clip=lambda n_parameters, strength: 0.25)
+    ...     family = Family(squared, Numbers(), clip=lambda n_parameters, strength: 1.0)
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> model = Regressor(target_bounds=(-0.5, 0.5)).fit(X, X[:, 0])
     >>> bool(model.score(X, X[:, 0]) > 0.8)

@@ -203,6 +203,8 @@ class RoundedDP(Guarantee):
         if isinstance(other, RoundedDP):
             return RoundedDP(self.exact.compose(other.exact), math.hypot(self.mu, other.mu))
         joint = self.exact._closed_form(other) or other._closed_form(self.exact)
+        if joint is None and self.failure:  # no numerical part may fail
+            joint = self.exact.compose(other)
         return None if joint is None else RoundedDP(joint, self.mu)
 
     def _renyi_curve(self) -> Any:
