@@ -23,11 +23,12 @@ class ParquetRows(StreamedRows):
     """Rows of Parquet files, or of a pyarrow data set of files, read in every pass.
 
     Pass it to ``fit`` in place of X and y. The same bits are learnt as from an array of the same
-    numbers, and memory holds a few portions of rows, whatever their number, and the targets. Files
-    are decoded once: later passes read rows from a temporary file without a name, which is gone
-    when this object is, if it takes 16 GiB at most and the disk (``TMPDIR``) has room. Columns of
-    numbers are taken as they are, booleans as 0 and 1, and other columns become one column of 0 and
-    1 for each of their categories. These are public: they are never looked for in the records.
+    numbers, and memory holds a few portions of rows, and of each row its target and what training
+    keeps of it, some 80 bytes. Files are decoded once: later passes read rows from a temporary file
+    without a name, which is gone when this object is, if it takes 16 GiB at most and the disk
+    (``TMPDIR``) has room. Columns of numbers are taken as they are, booleans as 0 and 1, and other
+    columns become one column of 0 and 1 for each of their categories. These are public: they are
+    never looked for in the records.
 
     Parameters
     ----------
