@@ -367,8 +367,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Rows
-            Finite rows. Those longer than ``data_norm`` are scaled down to it. Of a large memory map
-            some rows at a time are read in order: no array is made.
+            Finite rows. Those longer than ``data_norm`` are scaled down to it. Of a large memory
+            map some rows at a time are read in order: no array is made.
         y : array-like of shape (n_samples,) or None, default=None
             Targets. None where ``X`` is a source of rows, which has them.
         groups : array-like of shape (n_samples,), default=None
