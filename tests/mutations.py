@@ -46,6 +46,12 @@ MUTATIONS = [
         "tests/test_spent.py -k weighted",
     ),
     Mutation(
+        "a dict of coefficients is no model",
+        "if isinstance(value, str | type):",
+        "if isinstance(value, str | type | Mapping):",
+        "tests/test_start.py -k whatever",
+    ),
+    Mutation(
         "what a fit was given leaks nothing",
         "dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state)))",
         "dict.fromkeys((*leaks, *seed_leaks(self.random_state)))",

@@ -1,7 +1,9 @@
 """Where training starts: what it is in mapped coordinates, what it costs, and what it gains."""
 
 import math
+from collections import namedtuple
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.utils import Bunch
 
 from skdpdyn import (
     PrivateGAMClassifier,
@@ -262,6 +265,22 @@ def test_no_parameter_of_an_estimator_hides_what_it_was_given(tmp_path):
                 assert not total_privacy(model, clean).sources
     assert {("PrivateRidge", "start"), ("PrivateLinearSVC", "conditioning")} <= taken
     assert {("PrivateSearchCV", "estimator"), ("PrivateSearchCV", "param_distributions")} <= taken
+
+
+def test_whatever_has_coefficients_is_named_as_a_model():
+    """No guarantee covers it, be it a namespace, a dict, a tuple or an array beside."""
+    numbers = {"coef_": [[1.0, -5.0, 0.0]], "intercept_": [0.0]}
+    record = np.array([([1.0, -5.0, 0.0], 0.0)], [("coef_", float, 3), ("intercept_", float)])
+    values = [kind(**numbers) for kind in (SimpleNamespace, Bunch, namedtuple("Pair", numbers))]
+    for value in [*values, record.view(np.recarray)]:
+        model = PrivateLogisticRegression(classes=[False, True], start=value).fit(X, Y)
+        (source,) = model.sources_
+        assert source.guarantee is None
+        assert source.what == f"start: a {type(value).__name__}"
+        assert set(source.leaks) <= set(model.leaks_)
+    of_class = PrivateLogisticRegression(classes=[False, True], start=type("Own", (), numbers))
+    with pytest.raises(ValueError, match="must be None, a fitted linear model or a pair"):
+        of_class.fit(X, Y)
 
 
 @pytest.mark.parametrize(

@@ -46,18 +46,14 @@ def given_to(estimator: Any) -> tuple[Source, ...]:
 
 
 def sources_of(value: Any, name: str) -> Iterator[Source]:
-    """Yield the sources that the value of a parameter is, holds or comes from."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        value = value.ravel().tolist()
-    elif isinstance(value, Mapping):
-        value = list(value.values())
+    """Yield the sources that the value of a parameter is, holds or comes from.
+
+    Whatever has coefficients is a model, be it a dict or an array beside.
+    """
     kind = type(value.estimator if type(value) is FrozenEstimator else value).__name__
-    if isinstance(value, list | tuple | set | frozenset):
-        for part in value:
-            yield from sources_of(part, name)
-    elif isinstance(value, str | type | np.ndarray):
+    if isinstance(value, str | type):
         return
-    elif isinstance(getattr(value, "privacy_", None), Guarantee):
+    if isinstance(getattr(value, "privacy_", None), Guarantee):
         leaks = tuple(getattr(value, "leaks_", ()))
         yield Source(f"{name}: a {kind}", value.privacy_, leaks, key_of(value))
         yield from getattr(value, "sources_", ())
@@ -67,6 +63,17 @@ def sources_of(value: Any, name: str) -> Iterator[Source]:
         yield _unpaid(name, kind, "has no privacy_")
     elif hasattr(value, "get_params"):
         yield from given_to(value)
+    else:
+        for part in _parts_of(value):
+            yield from sources_of(part, name)
+
+
+def _parts_of(value):
+    """Return what a container holds."""
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist() if value.dtype == object else ()
+    held = value.values() if isinstance(value, Mapping) else value
+    return list(held) if isinstance(value, Mapping | list | tuple | set | frozenset) else ()
 
 
 def key_of(model: Any) -> str:

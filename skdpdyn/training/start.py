@@ -71,7 +71,7 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
     given = model.start
     if isinstance(given, tuple | list) and len(given) == 2:
         (coef, intercept), what = given, NUMBERS
-    elif hasattr(given, "coef_") and hasattr(given, "intercept_"):
+    elif not isinstance(given, type) and hasattr(given, "coef_") and hasattr(given, "intercept_"):
         coef, intercept, what = given.coef_, given.intercept_, f"a {type(given).__name__}"
         ours, theirs = getattr(model, "classes", None), getattr(given, "classes_", None)
         if ours is not None and theirs is not None and not np.array_equal(np.unique(ours), theirs):
