@@ -33,7 +33,6 @@ from skdpdyn import (
 )
 from skdpdyn.preprocessing import Conditioning
 
-sys.modules["tqdm.auto"] = None  # progress prints lines, not bars
 OPTIONS = {"epsilon": 1.0, "random_state": 0, "n_jobs": 2}
 MODELS = {
     "logistic": (partial(PrivateLogisticRegression, classes=[0, 1], **OPTIONS), "y"),
@@ -110,6 +109,7 @@ def main():
     parser.add_argument("task", choices=["write", "compare"])
     parser.add_argument("file", type=Path)
     options = parser.parse_args()
+    sys.modules["tqdm.auto"] = None  # progress prints lines, not bars
     now = {f"{name} {d}": digests(way, d) for name, way in WAYS_OUT.items() for d in (1, 2, 20)}
     for name, way in DEFAULTS.items():
         for d, dtype in ((3, np.float64), (30, np.float32)):
