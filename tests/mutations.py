@@ -52,6 +52,12 @@ MUTATIONS = [
         "tests/test_start.py -k whatever",
     ),
     Mutation(
+        "a report does not say what weights may follow from",
+        'own = [f"that each weight follows from its own {unit} alone"] * weighted',
+        "own = [] * weighted",
+        "tests/test_weights.py -k population",
+    ),
+    Mutation(
         "what a fit was given leaks nothing",
         "dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state)))",
         "dict.fromkeys((*leaks, *seed_leaks(self.random_state)))",

@@ -328,16 +328,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         )
 
     def _estimand(self):
-        """Say whose predictions are right, where rows are of persons."""
-        unit = self.privacy_.unit
+        """Say whose predictions are right, and what weights of rows are taken to follow from."""
+        unit, weighted = self.privacy_.unit, getattr(self, "weight_bounds", None) is not None
+        own = [f"that each weight follows from its own {unit} alone"] * weighted
         if unit == "record":
-            return ()
+            return tuple(own)
         if getattr(self, "estimand", "persons") == "rows":
             most = f"at most {self.max_rows_per_person} a {unit}"
-            return (f"the estimand: predictions are those of a mean row, of {most}",)
-        return (
-            f"the estimand: rows weigh alike within a {unit}, and predictions are a mean {unit}'s",
-        )
+            return (f"the estimand: predictions are those of a mean row, of {most}", *own)
+        within = f"{'by their weights' if weighted else 'alike'} within a {unit}"
+        return (f"the estimand: rows weigh {within}, and predictions are a mean {unit}'s", *own)
 
     def _public_targets(self):
         """Name the labels or bounds of targets, unless they were taken from the records."""
