@@ -307,6 +307,11 @@ def _of_batch(record: PoissonSubsampled) -> float:
 
 def _of_last_iterate(record: Any, noise_multiplier: float, steps: range) -> float:
     """Return what these steps move the last iterate by, where every step contracts."""
+    if record.smoothness is None:
+        raise UnsupportedMechanismError(
+            f"steps of a {type(record).__name__} without a known smoothness may move the last "
+            "iterate by any distance: use kind='canary'"
+        )
     step_size = np.broadcast_to(record.step_size, record.n_steps)
     factor = np.maximum(
         np.abs(1 - step_size * record.strong_convexity), np.abs(1 - step_size * record.smoothness)

@@ -19,6 +19,7 @@ from skdpdyn.core.spending import Spending
 from skdpdyn.data import rows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.preprocessing import PrivateScaler
+from skdpdyn.privacy import WithoutReplacement
 from skdpdyn.solvers import DPSGD, NoisyGD, steps
 
 matplotlib.use("Agg")
@@ -116,6 +117,11 @@ def test_what_no_replay_sees_is_refused():
     model = PrivateLogisticRegression(**BUDGET, classes=[0, 1], solver="objective_perturbation")
     with pytest.raises(UnsupportedMechanismError, match="use kind='canary'"):
         audit.audit(model, (20, 2))
+    sizes = {"n_samples": 20, "batch_size": 10, "n_epochs": 1}
+    steps_of = {"noise_multiplier": 1.0, "step_size": 1.0, "strong_convexity": 0.1}
+    steep = WithoutReplacement(**sizes, **steps_of, smoothness=None)
+    with pytest.raises(UnsupportedMechanismError, match="without a known smoothness"):
+        audit.allowed(steep, 1)
     with pytest.raises(UnsupportedMechanismError, match="int is no record"):
         audit.allowed(1, 1)
     with pytest.raises(ValueError, match="kind='x' must be 'replay' or 'canary'"):
