@@ -435,8 +435,9 @@ def replayed_fit(title, model, pairs, learnt=None):
     for name, part in zip(model.mechanism_.names, model.mechanism_.mechanisms, strict=True):
         if name == TRAINING:
             step = Gaussian(noise_multiplier=part.noise_multiplier, adjacency=model.adjacency)
-            parts += [composition(step)] * part.n_steps
-            names += ["steps"] * part.n_steps
+            n_steps = getattr(part, "n_steps", 1)  # one release of sums, where there are none
+            parts += [composition(step)] * n_steps
+            names += ["steps"] * n_steps
         else:
             parts.append(composition(part))
             names.append(learnt or name)

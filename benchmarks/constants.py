@@ -85,13 +85,13 @@ def times(rule, factor):
         return factor * rule
     names = list(signature(rule).parameters)
     if "strength" not in names:
-        return lambda *arguments: factor * rule(*arguments)
+        return lambda *arguments, **options: factor * rule(*arguments, **options)
     place = names.index("strength")
 
-    def changed(*arguments):
+    def changed(*arguments, **options):
         arguments = list(arguments)
         arguments[place] *= factor
-        return rule(*arguments)
+        return rule(*arguments, **options)
 
     return changed
 

@@ -154,7 +154,8 @@ def test_persons_sparse_rows_classes_and_exposures_show_no_more_than_they_claim(
     for row in rows.values():
         assert row.loss <= row.claim * (1 + 1e-6), row
     assert len(rows) == 15
-    assert rows["sparse rows: learnt"].loss > 0.95 * rows["sparse rows: learnt"].claim
+    # a slope's sums, a part of it, come near to their bound where scores are 3 from the base rate
+    assert rows["sparse rows: learnt"].loss > 0.9 * rows["sparse rows: learnt"].claim
     if adjacency == "add_remove":
         assert rows["sparse rows: all"].loss > 0.95 * rows["sparse rows: all"].claim
         # residuals are not clipped there, and where training starts none is near its bound of 1
