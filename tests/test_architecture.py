@@ -816,7 +816,7 @@ for rows in (X, sparse.csr_array(X)):
     rows.gradient(Objective(softmax(2), 600, 3, 1.0), np.zeros(6))
 kernels = [k for k in gc.get_objects() if isinstance(k, CPUDispatcher)]
 for kernel in kernels:
-    if kernel.py_func.__module__.startswith("skdpdyn."):
+    if kernel.py_func.__module__.startswith("skdpdyn.") and kernel._cache.cache_path:
         hits, misses = kernel.stats.cache_hits, kernel.stats.cache_misses
         print(kernel.py_func.__name__, sum(hits.values()), sum(misses.values()))
 """

@@ -263,7 +263,7 @@ folder, allowed = sys.argv[1], int(sys.argv[2])
 y = np.load(f"{folder}/y.npy")
 X = np.load(f"{folder}/X.npy", mmap_mode="r")
 rng = np.random.default_rng(0)
-few = rng.standard_normal((1000, 10)).astype(np.float32)
+few = rng.standard_normal((1000, 50)).astype(np.float32)
 fit(few, few[:, 0] > 0)
 fit(ParquetRows(f"{folder}/few.parquet", "y"))
 limit = status("VmData") + allowed
@@ -281,7 +281,7 @@ print(fit(X, y).n_samples_, fit(ParquetRows(f"{folder}/X.parquet", "y")).n_sampl
     reason="needs compiled kernels, and a limit that Linux has",
 )
 def test_a_file_larger_than_memory_fits(tmp_path):
-    n_samples, n_features, allowed = 5_000_000, 10, 150_000_000
+    n_samples, n_features, allowed = 2_000_000, 50, 250_000_000
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.3, 0.3, (n_samples, n_features)).astype(np.float32)
     y = X[:, 0] > 0

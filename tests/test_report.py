@@ -225,7 +225,7 @@ def test_from_the_command_line(fitted, tmp_path, capsys):
     path = tmp_path / "report.json"
     text = fitted.privacy_report().to_json(path)
     run = subprocess.run(
-        [sys.executable, "-m", "skdpdyn.privacy", "check", path],
+        [sys.executable, "-m", "skdpdyn", "check", path],
         capture_output=True,
         text=True,
         check=False,

@@ -194,7 +194,7 @@ for _ in range(10):
     theta = np.zeros(d)
     for t, row in enumerate(rng.integers(n, size=n), start=1):
         noise = lipschitz * sigma * rng.normal(size=d)
-        theta = theta - (gradient(theta, [row]) + noise) / (penalty * t)
+        theta = theta - (gradient(theta, slice(row, row + 1)) + noise) / (penalty * t)
     distances.append(np.sum((theta - best.x) ** 2))
 bound = algorithm_2_bound(n, sigma, penalty)
 assert np.mean(distances) <= bound

@@ -396,6 +396,8 @@ def codes_of(y: Any, classes: Any) -> Any:
     """Return the position of each label in the sorted classes; raise if one is absent."""
     try:
         codes = _codes(y, classes)
+    except MemoryError:
+        raise
     except Exception:  # a label that is no hashable value, or cannot be compared
         codes = np.array([-1])
     # the message does not depend on y: which labels occur is private too
