@@ -618,6 +618,10 @@ def test_risks_of_a_mean_row_add_up(kind):
         assert said[estimand] in str(model.privacy_report())
     assert found["persons"] < 0.8
     assert 0.85 < found["rows"] < 1.15
+    if kind is PrivateLogisticRegression:
+        alike = kind(3.0, **options).fit(X, y, groups=who, max_rows_per_person=12)
+        said = "each row weighs 1/12, and predictions are a mean row's"
+        assert said in str(alike.privacy_report())
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         and ``high`` of an interval that holds the share without noise with a probability of 95 %.
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
+    rows_of_a_person_ : int or None
+        The ``max_rows_per_person`` that ``fit`` was given, by whose inverse each row weighs. None:
+        rows weigh 1/k.
     privacy_unit_ : str
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
@@ -124,6 +127,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     n_iter_: int
     n_samples_: int
     n_features_in_: int
+    rows_of_a_person_: int | None = None
     alpha_: float
     clip_: float
     intercept_scaling_: float
@@ -333,6 +337,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         own = [f"that each weight follows from its own {unit} alone"] * weighted
         if unit == "record":
             return tuple(own)
+        if self.rows_of_a_person_ is not None:
+            alike = f"each row weighs 1/{self.rows_of_a_person_}, and predictions are a mean row's"
+            return (f"the estimand: {alike}", *own)
         if getattr(self, "estimand", "persons") == "rows":
             most = f"at most {self.max_rows_per_person} a {unit}"
             return (f"the estimand: predictions are those of a mean row, of {most}", *own)

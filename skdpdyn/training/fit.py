@@ -57,6 +57,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         spending.told = None
         _train(learning, spending, model.verbose, reading.elsewhere)
         _publish(model, learning, spending, unit)
+        model.rows_of_a_person_ = most_rows
 
 
 def _check_estimand(request, groups, most_rows):
