@@ -318,6 +318,12 @@ REFUSED = {
         UnsupportedMechanismError,
         "class_weight=.* makes another loss of the likelihood",
     ),
+    "estimand": (
+        PrivateLogisticRegression(classes=[0, 1], estimand="rows", max_rows_per_person=2),
+        {},
+        UnsupportedMechanismError,
+        "estimand='rows' moves predictions",
+    ),
     "exposure": (PrivateRidge(), {"exposure": YEARS}, ValueError, "exposure: PrivateRidge takes"),
     "bounds": (PrivateRidge(), {"bounds": None}, ValueError, "bounds=None: give the public bounds"),
     "sparse": (PrivateRidge(), {"X": sparse.csr_array(X)}, TypeError, "needs dense rows in memory"),

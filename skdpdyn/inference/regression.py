@@ -265,6 +265,11 @@ def _regression(model, X, exposure):
         raise UnsupportedMechanismError(
             "weight_bounds: no table is known of weighted rows. Fit the model, or leave them None"
         )
+    if getattr(model, "estimand", "persons") != "persons":
+        raise UnsupportedMechanismError(
+            f"estimand={model.estimand!r} moves predictions, which a table has none of. Use "
+            "estimand='persons', or pass max_rows_per_person, so that rows weigh the same"
+        )
     if isinstance(X, Rows) or hasattr(X, "tocsr"):
         raise TypeError(f"X is a {type(X).__name__}: a table needs dense rows in memory")
     if exposure is not None and not model.family.targets.takes_exposure:
