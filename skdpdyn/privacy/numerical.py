@@ -700,7 +700,7 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
     """Return losses on grids that are refined until they are accurate, or as fine as can be."""
     best, error = None, math.inf
     before, points, factor = math.inf, COARSEST, 4.0
-    limit = MAX_POINTS // 4 if grid.rare else MAX_POINTS
+    limit = grid.most_points
     while FEWEST <= points <= limit:
         try:
             losses = grid.composed(points, before)
@@ -719,8 +719,7 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         limit = min(limit, int(0.8 * points * MOST_COMPOSED / longest))
         # The error falls with the square of the interval, so that two grids tell how fine the next
         # must be
-        gained = min(factor**2 - 1, 63) if grid.rare else factor**2 - 1
-        error = (before - after) / gained / after
+        error = (before - after) / grid.gained(factor) / after
         before = after
         if error <= accuracy:
             break
@@ -730,9 +729,7 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         if out_of_reach or factor < grid.least_factor:
             break
         points = int(points * factor)
-    # grids that do not see usual losses may agree and be wrong
-    seen = best is None or best.directions[0].interval <= grid.usual / 4
-    return _Refined(best, before, error if grid.rare or seen else math.inf)
+    return _Refined(best, before, error if grid.sees_usual_losses(best) else math.inf)
 
 
 def _size(losses: Losses, log_delta: float) -> float:
@@ -769,6 +766,21 @@ class _Grid:
         """The least usual loss of a part that is repeated often: about its mean size, halved."""
         often = (part for part, count in self.parts if count >= _OFTEN)
         return min((part.advantage for part in often), default=math.inf)
+
+    @property
+    def most_points(self) -> int:
+        """Most points of a grid."""
+        return MAX_POINTS // 4 if self.rare else MAX_POINTS
+
+    def gained(self, factor: float) -> float:
+        """Return how many errors of the finer of two grids lie between both."""
+        return min(factor**2 - 1, 63) if self.rare else factor**2 - 1
+
+    def sees_usual_losses(self, losses: Losses | None) -> bool:
+        """Return whether a grid sees usual losses: others may agree and be wrong."""
+        if self.rare or losses is None:
+            return True
+        return losses.directions[0].interval <= self.usual / 4
 
     @property
     def least_factor(self) -> float:
