@@ -140,7 +140,8 @@ class CodedRows(LocalRows):
         Sums of weights of cells are exact, and what follows from them are sums of products of three
         numbers: over cells, over products of pairs of at most `_SUMMED` rows, and over their
         blocks. Each rounds by as many eps/2 as it has terms, times the sizes of what is multiplied,
-        at most ``map.spread`` squared for each record.
+        at most ``map.spread`` squared for each record. Products of pairs are multiplied by the root
+        of a weight on both sides: that is four eps/2 of each term, of the 64.
         """
         expansion, n_blocks = self.expansion, self.n_records * self.most_rows / _SUMMED
         n_terms = _SUMMED + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
@@ -303,9 +304,11 @@ class CodedRows(LocalRows):
         for part in self._blocks(_AT_ONCE, rows):
             codes = self.X.codes[part]
             moved = self.expansion.products(codes) - centre
-            weighted = moved * weight[part, None]
-            products += weighted.T @ moved
-            add_beside(codes, self.expansion.starts, weighted, of_cells)
+            root = np.sqrt(weight[part, None])
+            moved *= root
+            products += moved.T @ moved  # BLAS takes half the time for a matrix by itself
+            moved *= root
+            add_beside(codes, self.expansion.starts, moved, of_cells)
         return products, of_cells
 
 

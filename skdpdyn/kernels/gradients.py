@@ -413,7 +413,7 @@ def _cell_room(residual, X, n_outputs, size):
 
 
 def _cell_dots(residual, X, n_outputs, place, weights, dots, room):
-    codes, starts, low, low_starts, places = X
+    codes, starts, _, _, places = X
     stride, block = weights.size // n_outputs, dots.size // n_outputs
     for i in range(_count(place, block)):
         a = np.uintp(place[0] + i)
@@ -422,22 +422,56 @@ def _cell_dots(residual, X, n_outputs, place, weights, dots, room):
             for j in range(codes.shape[1]):
                 dot += of_output[np.uintp(starts[j]) + np.uintp(codes[a, j])]
             dots[k * block + i] = dot
-        if places.size:
-            for j in range(codes.shape[1]):
-                cell, first = np.uintp(starts[j]) + np.uintp(codes[a, j]), low_starts[j]
-                done = 0
-                if low_starts[j + 1] - first > 1:  # of most: a loop of two takes 1.5 times as long
-                    room[np.uintp(first), i] = low[cell, 0]
-                    room[np.uintp(first + 1), i] = low[cell, 1]
-                    done = 2
-                for k in range(done, low_starts[j + 1] - first):
-                    room[np.uintp(first + k), i] = low[cell, k]
+    if places.size:
+        _look_up(X, place[0], _count(place, block), room)
     for k in range(n_outputs):
-        raw, of_pairs = dots[k * block : (k + 1) * block], weights[k * stride + starts[-1] :]
-        for p in range(places.shape[1]):
-            one, other, w = room[places[0, p]], room[places[1, p]], of_pairs[p]
-            for r in range(block):
-                raw[r] += w * one[r] * other[r]
+        _say_products(room, places, weights[k * stride + starts[-1] :], dots, k * block, block)
+
+
+@register_jitable
+def _look_up(X, start, count, room):
+    """Write what products have of some rows, column by column: row by row takes three times."""
+    codes, starts, low, low_starts, _ = X
+    for j in range(codes.shape[1]):
+        of_column, first = np.uintp(j), np.uintp(low_starts[j])
+        for k in range(low_starts[j + 1] - low_starts[j]):
+            of_rows = room[first + np.uintp(k)]
+            for i in range(count):
+                code = codes[np.uintp(start + i), of_column]
+                of_rows[i] = low[np.uintp(starts[j]) + np.uintp(code), np.uintp(k)]
+
+
+@register_jitable
+def _say_products(room, places, weights, dots, at, block):
+    """Add what products say of a block's rows, 32 rows at a time.
+
+    Neighbours with the same first factor are summed before they are multiplied by it.
+    """
+    for lane in range(0, block, 32):
+        to = at + lane
+        dot_a, dot_b = load(dots, to), load(dots, to + 8)
+        dot_c, dot_d = load(dots, to + 16), load(dots, to + 24)
+        p, n_products = 0, places.shape[1]
+        while p < n_products:
+            one = places[0, np.uintp(p)]
+            a = b = c = d = filled(0.0)
+            while p < n_products and places[0, np.uintp(p)] == one:
+                other = places[1, np.uintp(p)] * block + lane
+                w = filled(weights[np.uintp(p)])
+                a = multiply_add(w, load(room, other), a)
+                b = multiply_add(w, load(room, other + 8), b)
+                c = multiply_add(w, load(room, other + 16), c)
+                d = multiply_add(w, load(room, other + 24), d)
+                p += 1
+            one = one * block + lane
+            dot_a = multiply_add(load(room, one), a, dot_a)
+            dot_b = multiply_add(load(room, one + 8), b, dot_b)
+            dot_c = multiply_add(load(room, one + 16), c, dot_c)
+            dot_d = multiply_add(load(room, one + 24), d, dot_d)
+        store(dots, to, dot_a)
+        store(dots, to + 8, dot_b)
+        store(dots, to + 16, dot_c)
+        store(dots, to + 24, dot_d)
 
 
 def _cell_add(residual, X, n_outputs, place, steps, sums, room):
