@@ -378,8 +378,17 @@ class _Fit:
         """Return what to fit."""
         attributes = reading.target.attributes
         link = _link(model, attributes, bool(rows.exposure.size))
-        known = model, rows, attributes, reading.target.leaks, link
-        return cls(*known, columns, unit, robust, reading.equal)
+        return cls(
+            model=model,
+            rows=rows,
+            attributes=attributes,
+            leaks=reading.target.leaks,
+            link=link,
+            columns=columns,
+            unit=unit,
+            robust=robust,
+            equal=reading.equal,
+        )
 
     def run(self) -> tuple[Estimates, str]:
         """Buy and publish everything; return estimates, and what else is said of them."""

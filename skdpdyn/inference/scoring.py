@@ -411,11 +411,18 @@ class Scoring:
         if not self.in_time:
             return kept
         _, z, weight = self.blocks[0]
-        most = self.most_score * limit * math.sqrt(self.square)
-        most = most, self.most_curvature * largest * self.square
+        most_score = self.most_score * limit * math.sqrt(self.square)
+        most_curvature = self.most_curvature * largest * self.square
         rows, y = self.rows, self.rows.y
-        known = rows.persons, z, weight * kept, terms + y, y
-        return kept * counted(*known, most, rows.most_rows)
+        return kept * counted(
+            rows.persons,
+            z,
+            weight * kept,
+            probability=terms + y,
+            y=y,
+            most=(most_score, most_curvature),
+            most_rows=rows.most_rows,
+        )
 
     def _gradient(self, k, theta, terms, limit):
         """Return the noisy sum of gradients, and the standard deviation of its noise."""

@@ -52,9 +52,7 @@ def _can(method):
 
 _SCORE = "score"
 # what a search spent, which its winner says of itself
-_OF_ALL_TRIALS = (
-    *("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_", "sources_"),
-)
+_OF_ALL_TRIALS = ["mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_", "sources_"]
 # of a trial's mu^2: if the same records train and score, and if others do
 SHARED = {TRAINING: Share(0.84), _SCORE: Share(0.16)}
 APART = {TRAINING: Share(1.0), _SCORE: Share(1.0)}

@@ -451,17 +451,27 @@ def _parts_of(item, name="", row_wise=()):
     if isinstance(item, Guarantee):
         yield _Part(_named(name, kind), item)
     elif isinstance(item, PrivacyTotal):
-        what = _named(name, "a total"), item.guarantee, item.leaks
-        yield _Part(*what, asked=item.asked, sources=item.sources)
+        yield _Part(
+            _named(name, "a total"),
+            item.guarantee,
+            item.leaks,
+            asked=item.asked,
+            sources=item.sources,
+        )
         yield from (_Part(step, why=why) for step, why in item.free)
     elif isinstance(getattr(item, "guarantee", None), Guarantee):  # an answer of `tightest`
         yield _Part(_named(name, type(item.guarantee).__name__), item.guarantee)
     elif hasattr(item, "privacy_"):
         leaks = tuple(getattr(item, "leaks_", ()))
         kind = type(item.estimator if type(item) is FrozenEstimator else item).__name__
-        asked, sources = getattr(item, "delta_", None), getattr(item, "sources_", ())
-        what = _named(name, kind), item.privacy_, leaks
-        yield _Part(*what, asked=asked, sources=sources, key=key_of(item))
+        yield _Part(
+            _named(name, kind),
+            item.privacy_,
+            leaks,
+            asked=getattr(item, "delta_", None),
+            sources=getattr(item, "sources_", ()),
+            key=key_of(item),
+        )
     elif is_fitted_search(item):
         yield _of_search(item, name, row_wise)
     elif hasattr(item, "privacy_cost"):
@@ -534,8 +544,13 @@ def _of_search(item, name, row_wise):
         why = f"{error}. (Pass total_privacy(search_privacy(search, ...)) of this search)"
         return _Part(name, why=why, refused=True)
     kind = type(item).__name__
-    what = _named(name, kind), total.guarantee, total.leaks
-    return _Part(*what, asked=total.asked, sources=total.sources)
+    return _Part(
+        _named(name, kind),
+        total.guarantee,
+        total.leaks,
+        asked=total.asked,
+        sources=total.sources,
+    )
 
 
 def _inside(item, name, row_wise, attribute):

@@ -108,8 +108,15 @@ class Reading:
         """Return the rows with the targets as the loss takes them."""
         target = self.target
         if not self.elsewhere:
-            known = self.X, target.values, self.persons, most_rows, target.exposure
-            return rows_of(*known, equal=self.equal, weight=self.weights)
+            return rows_of(
+                self.X,
+                target.values,
+                self.persons,
+                most_rows,
+                exposure=target.exposure,
+                equal=self.equal,
+                weight=self.weights,
+            )
         rows = self.X.with_targets(target.encode)
         rows.most_rows = most_rows  # leaves as much room as an array: same bits
         return rows

@@ -138,8 +138,15 @@ class MeanRow(Part):
         alike = replace(learning, rows=rows.weighted_by(counts / rows.most_rows))
         coef, intercept = objective.split(learning.theta)
         coefs = np.vstack([coef, np.zeros_like(coef)])
-        known = SUMS_OF_ROWS, SUMS_OF_MEAN_ROW, 1.0, coefs, np.append(intercept, 0.0)
-        (residual, bend), std = sums_of_rows(*known, alike, spending)
+        (residual, bend), std = sums_of_rows(
+            SUMS_OF_ROWS,
+            SUMS_OF_MEAN_ROW,
+            SUMS_OF_MEAN_ROW.lipschitz,
+            coefs,
+            np.append(intercept, 0.0),
+            alike,
+            spending,
+        )
         shares = request.family.units.weighted(learning, spending)
         rate = shares[1] / shares.sum()
         bend = max(bend / 2, std)
