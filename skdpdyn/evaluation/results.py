@@ -1,7 +1,7 @@
 """Results of an evaluation: metrics with intervals, and what they cost."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,7 @@ from skdpdyn.privacy.report import Assumed, PrivacyReport
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class PrivateEvaluation(Shown, ABC):
+class PrivateEvaluation(Shown):
     """Metrics with intervals, and their cost: the result of `evaluate`.
 
     Everything in it was released and may be shown to anybody. All metrics are computed from one

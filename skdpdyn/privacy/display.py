@@ -1,6 +1,7 @@
 """Show numbers in notebooks the way scikit-learn shows estimators: large first, details folded."""
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -154,12 +155,12 @@ def _row(cells: Sequence[str], tag: str = "td", n_columns: int = 0) -> str:
     )
 
 
-class Shown:
+class Shown(ABC):
     """Show the `Document` of a result wherever it is printed."""
 
+    @abstractmethod
     def document(self) -> Document:
         """Return the document."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return self.document().text()
