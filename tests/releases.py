@@ -352,11 +352,16 @@ def tabled(model, target="y", of_records=(), **options):
 
 def hazards(data):
     """Return a model and its table of persons with rows in time, of whom some are not at risk."""
-    options = {"groups": data.groups, "at_risk": data.target > -0.9, "max_rows_per_person": 2}
+    options = {"groups": data.groups, "at_risk": data.target > -0.9, "equal_rows": True}
     settings = SEEDED | {"epsilon": 12.0, "bounds": (-1, 1), "classes": [0, 1]} | options
     one_hot = [range(data.X.shape[1] - 1)]
     return private_regression(
-        PrivateLogisticRegression(), data.X, data.y, robust=True, one_hot=one_hot, **settings
+        PrivateLogisticRegression(max_rows_per_person=2),
+        data.X,
+        data.y,
+        robust=True,
+        one_hot=one_hot,
+        **settings,
     )
 
 

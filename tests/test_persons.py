@@ -619,7 +619,7 @@ def test_risks_of_a_mean_row_add_up(kind):
     assert found["persons"] < 0.8
     assert 0.85 < found["rows"] < 1.15
     if kind is PrivateLogisticRegression:
-        alike = kind(3.0, **options).fit(X, y, groups=who, max_rows_per_person=12)
+        alike = kind(3.0, **options).fit(X, y, groups=who, equal_rows=True)
         said = "each row weighs 1/12, and predictions are a mean row's"
         assert said in str(alike.privacy_report())
 
@@ -629,7 +629,7 @@ def test_risks_of_a_mean_row_add_up(kind):
     [
         ({}, {}, "needs max_rows_per_person"),
         ({"max_rows_per_person": 3}, {"groups": None}, "is of persons"),
-        ({"max_rows_per_person": 3}, {"max_rows_per_person": 3}, "is of persons"),
+        ({"max_rows_per_person": 3}, {"equal_rows": True}, "is of persons"),
         ({"max_rows_per_person": 3, "classes": None}, {}, "given as classes"),
         ({"max_rows_per_person": 3, "conditioning": None}, {}, "use solver='auto'"),
         ({"max_rows_per_person": 3, "estimand": "visits"}, {}, "estimand='visits'"),

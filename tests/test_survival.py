@@ -23,8 +23,8 @@ def waltons():
 def hazards(X, y, groups, **options):
     """Return the table of a regression of hazards."""
     given = {"bounds": (0, 1), "classes": [0, 1], "groups": groups, "random_state": 0}
-    given |= {"max_rows_per_person": len(TIMES)} | options
-    return private_regression(PrivateLogisticRegression(), X, y, **given)[1]
+    model = PrivateLogisticRegression(max_rows_per_person=options.pop("most", len(TIMES)))
+    return private_regression(model, X, y, equal_rows=True, **(given | options))[1]
 
 
 def test_rows_of_persons_and_periods():
@@ -69,38 +69,39 @@ def test_public_weights_add_up_to_one_at_most():
         assert np.all(weight == weight[0])
         assert sum(weight[:most].tolist()) <= 1
         assert weight[0] == pytest.approx(1 / most)
-    with pytest.raises(ValueError, match="max_rows_per_person=3: a person has more rows"):
-        by_person(np.zeros(4, dtype=int), 3, equal=True)
+    used, persons, weight = by_person(np.zeros(4, dtype=int), 3, equal=True)
+    assert (used.size, persons.largest, weight.size) == (3, 3, 3)
 
 
-def test_spells_of_a_person_share_its_weight_or_are_refused():
-    """Two spells are 2 len(times) rows of one person, and more than that are no fit."""
+def test_spells_of_a_person_share_its_weight():
+    """Two spells are 2 len(times) rows of one person; of more than the limit some are not used."""
     durations = np.repeat([80.0, 5.0, 33.0], 20)
     X, y, groups, _ = person_periods(durations, durations < 40, TIMES, np.ones((60, 1)))
     ids = np.append(np.repeat(np.arange(10), 2), np.arange(10, 50))[groups]
-    with pytest.raises(ValueError, match="max_rows_per_person=7: a person has more rows"):
-        hazards(X, y, ids, epsilon=1.0)
-    table = hazards(X, y, ids, epsilon=1.0, max_rows_per_person=2 * len(TIMES))
-    assert (table.privacy_.unit, table.n_samples) == ("person", 50)
+    for most in (len(TIMES), 2 * len(TIMES)):
+        table = hazards(X, y, ids, epsilon=1.0, most=most, at_risk=np.ones(len(y), bool))
+        assert (table.privacy_.unit, table.n_samples) == ("person", 50)
 
 
+@pytest.mark.parametrize("most", [5, 3])
 @pytest.mark.parametrize("way", ["fit", "table"])
-def test_a_person_moves_sums_as_one_record_does(way, monkeypatch):
+def test_a_person_moves_sums_as_one_record_does(way, most, monkeypatch):
     """Sums move by no more than their noise is for, if a person has other rows and more of them."""
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1, 1, (30, 2))
     groups, y = np.arange(30) // 2 + 1, rng.integers(0, 2, 30)
-    calls, model = [Recorder()], PrivateLogisticRegression(classes=[0, 1], conditioning=0.5)
+    model = PrivateLogisticRegression(classes=[0, 1], conditioning=0.5, max_rows_per_person=most)
+    calls = [Recorder()]
     calls.append(Recorder(before=calls[0]))
     for recorder, (n_rows, place) in zip(calls, ((1, 1.0), (5, -1.0)), strict=True):
         data = np.vstack([rows, np.full((n_rows, 2), place)]), np.append(y, np.ones(n_rows, int))
-        options = {"groups": np.append(groups, np.zeros(n_rows, int)), "max_rows_per_person": 5}
+        options = {"groups": np.append(groups, np.zeros(n_rows, int)), "equal_rows": True}
         monkeypatch.setattr(spending, "release", recorder)
         if way == "fit":
             record = model.fit(*data, **options).mechanism_
         else:
             given = {"classes": [0, 1], "bounds": (-1, 1), "epsilon": 1.0, "robust": True}
-            fitted, _ = private_regression(PrivateLogisticRegression(), *data, **options, **given)
+            fitted, _ = private_regression(model, *data, **options, **given)
             record = fitted.mechanism_
     budgets = [1 / part.noise_multiplier for part in record.mechanisms[: len(calls[0].calls)]]
     for budget, (a, scale), (b, _) in zip(budgets, calls[0].calls, calls[1].calls, strict=True):
@@ -161,8 +162,8 @@ def test_censoring_does_not_bend_curves():
         lasts, left = rng.exponential(5.0, 10_000), rng.uniform(0, 12, 10_000)
         X, y, groups, at_risk = person_periods(np.minimum(lasts, left), lasts <= left, times)
         _, table = private_regression(
-            PrivateLogisticRegression(), X, y, epsilon=3.0, bounds=(0, 1), classes=[0, 1],
-            groups=groups, at_risk=at_risk, max_rows_per_person=5, one_hot=[range(4)],
+            PrivateLogisticRegression(max_rows_per_person=5), X, y, epsilon=3.0, bounds=(0, 1),
+            classes=[0, 1], groups=groups, at_risk=at_risk, equal_rows=True, one_hot=[range(4)],
         )  # fmt: skip
         curve = SurvivalCurve.of(table, times)
         truth = np.exp(-curve.times / 5)
@@ -205,14 +206,16 @@ def test_equal_weights_do_not_bend_hazards():
     durations = rng.geometric(0.3, 20_000).astype(float)
     X, y, groups, _ = person_periods(durations, np.ones(20_000), [1, 2, 3, 4, 5, 6])
     found = []
-    for most in (6, None):
-        model = PrivateLogisticRegression(epsilon=1e3, delta=1e-9, classes=[0, 1], alpha=1e-6)
-        model.fit(X, y, groups=groups, max_rows_per_person=most)
+    model = PrivateLogisticRegression(1e3, 1e-9, classes=[0, 1], alpha=1e-6, max_rows_per_person=6)
+    for equal_rows in (True, False):
+        model.fit(X, y, groups=groups, equal_rows=equal_rows)
         found.append(model.predict_proba(X[:6])[0, 1])
     assert found[0] == pytest.approx(0.3, abs=0.03)
     assert found[1] > 0.4
 
 
-def test_public_weights_need_persons():
-    with pytest.raises(ValueError, match="max_rows_per_person=3 is of persons: pass groups"):
-        PrivateRidge(target_bounds=(0, 1)).fit([[0.1], [0.2]], [0, 1], max_rows_per_person=3)
+@pytest.mark.parametrize(("most", "groups"), [(3, None), ("auto", [0, 1])])
+def test_public_weights_need_persons_and_a_number(most, groups):
+    model = PrivateRidge(target_bounds=(0, 1), max_rows_per_person=most)
+    with pytest.raises(ValueError, match="equal_rows=True is of persons' rows"):
+        model.fit([[0.1], [0.2]], [0, 1], groups=groups, equal_rows=True)

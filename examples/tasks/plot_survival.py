@@ -31,7 +31,7 @@ rows, happens, persons, at_risk = person_periods(durations, events, times, treat
 # while the person's sums stay within bounds, so a person counts once.
 
 _, table = private_regression(
-    PrivateLogisticRegression(),
+    PrivateLogisticRegression(max_rows_per_person=len(times)),
     rows,
     happens,
     epsilon=4.0,
@@ -39,7 +39,7 @@ _, table = private_regression(
     one_hot=[range(len(times) - 1)],
     classes=[0, 1],
     groups=persons,
-    max_rows_per_person=len(times),
+    equal_rows=True,
     at_risk=at_risk,
 )
 print(table)

@@ -268,7 +268,7 @@ def by_person(
     most_rows : int
         Public limit on the rows of a person that are used.
     equal : bool, default=False
-        Whether every row has the public weight 1/most_rows, and no person may have more rows.
+        Whether every row has the public weight 1/most_rows, not 1/k.
 
     Returns
     -------
@@ -280,11 +280,6 @@ def by_person(
         1/k of each row of a person with k rows, rounded so that k of them add up to at most 1.
         Empty where everyone has one row.
 
-    Raises
-    ------
-    ValueError
-        If weights are equal, and a person has more rows than ``most_rows``.
-
     Examples
     --------
     >>> import numpy as np
@@ -294,14 +289,6 @@ def by_person(
     ([1, 2, 3], 2, [1.0, 0.5, 0.5])
     """
     used, (rows, counts, first) = None, _sorted(codes)
-    if equal:
-        if np.any(counts > most_rows):
-            raise ValueError(
-                f"max_rows_per_person={most_rows}: a person has more rows. With weights that are "
-                "the same for all rows, give every person that many at most"
-            )
-        weight = np.full(len(codes), 1.0 if most_rows == 1 else _ROOM / most_rows)
-        return None, Persons(rows.astype(np.uintp), first), weight
     if np.any(counts > most_rows):
         place = np.arange(len(rows)) - np.repeat(first[:-1], counts)
         of = np.repeat(counts, counts)
@@ -310,7 +297,9 @@ def by_person(
         codes = codes[used]
         rows, counts, first = _sorted(codes)
     weight = np.empty(0)
-    if np.any(counts > 1):
+    if equal:
+        weight = np.full(len(codes), 1.0 if most_rows == 1 else _ROOM / most_rows)
+    elif np.any(counts > 1):
         weight = np.where(counts == 1, 1.0, _ROOM / counts)[codes]
     return used, Persons(rows.astype(np.uintp), first), weight
 

@@ -47,7 +47,7 @@ from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
-from skdpdyn.training.parameters import most_rows_of
+from skdpdyn.training.parameters import check_equal_rows, most_rows_of
 from skdpdyn.training.reading import read
 from skdpdyn.training.targets import residual_limit, scaling
 
@@ -76,7 +76,7 @@ def private_regression(
     groups: Any = None,
     unit: str | None = None,
     exposure: Any = None,
-    max_rows_per_person: int | None = None,
+    equal_rows: bool = False,
     at_risk: Any = None,
     robust: bool = False,
     confidence: float = 0.95,
@@ -137,12 +137,12 @@ PrivateRidge
         What ``groups`` holds the ids of, as the guarantee names it.
     exposure : array-like of shape (n_samples,), default=None
         Exposure of each count.
-    max_rows_per_person : int or None, default=None
-        Public number of rows that a person may have at most: errors of a person's rows are then
-        taken to be uncorrelated, as those of hazards are. Each row weighs 1/max_rows_per_person; of
-        two classes and up to 200 rows it weighs 1, rows of a person are in the order of time, and
-        one counts if the person's sums stay bounded whatever its target. None: rows weigh 1/k, and
-        the model's own ``max_rows_per_person`` is no more than a limit.
+    equal_rows : bool, default=False
+        Whether rows of persons weigh the same, and not 1/k, and errors of a person's rows are taken
+        to be uncorrelated, as those of hazards are: the model's ``max_rows_per_person``, a number
+        then, says how many are used. Each row weighs 1/max_rows_per_person; of two classes and up
+        to 200 rows it weighs 1, rows of a person are in the order of time, and one counts if the
+        person's sums stay bounded whatever its target.
     at_risk : array-like of shape (n_samples,), default=None
         Which rows count, though the persons of all do, whose number is public: see
         `person_periods`. None: all.
@@ -209,6 +209,7 @@ PrivateRidge
     """
     check_random_state(random_state)
     checked_flag(robust, "robust")
+    equal_rows = check_equal_rows(model, equal_rows, groups)
     confidence, unit = checked_confidence(confidence), unit_of(groups, unit)
     model = _regression(model, X, exposure)
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
@@ -221,12 +222,10 @@ PrivateRidge
         (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else cells.bounded(X, bounds)
     )
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
-        reading = replace(reading, given_rows=max_rows_per_person)
-        most_rows = most_rows_of(model, reading.shape[0], max_rows_per_person)
-        rows: Any = reading.rows(most_rows)
+        weights = None if at_risk is None else _weights_at_risk(at_risk, reading.X.shape[0])
+        reading = replace(reading, equal_rows=equal_rows, weights=weights)
+        rows: Any = reading.rows(most_rows_of(model, reading.shape[0]))
         one_hot = _places(model, one_hot)
-        if at_risk is not None:
-            rows.weight = _weights_at_risk(at_risk, rows)
         fitted = _Fit.of(model, reading, rows, Columns(bounds, one_hot, cells), unit, robust)
         found, said = fitted.run()
     table = PrivateSummary.of(
@@ -268,7 +267,7 @@ def _regression(model, X, exposure):
     if getattr(model, "estimand", "persons") != "persons":
         raise UnsupportedMechanismError(
             f"estimand={model.estimand!r} moves predictions, which a table has none of. Use "
-            "estimand='persons', or pass max_rows_per_person, so that rows weigh the same"
+            "estimand='persons', or equal_rows=True, so that rows weigh the same"
         )
     if isinstance(X, Rows) or hasattr(X, "tocsr"):
         raise TypeError(f"X is a {type(X).__name__}: a table needs dense rows in memory")
@@ -387,7 +386,7 @@ class _Fit:
             columns=columns,
             unit=unit,
             robust=robust,
-            equal=reading.equal,
+            equal=reading.equal_rows,
         )
 
     def run(self) -> tuple[Estimates, str]:
@@ -485,12 +484,12 @@ class _Fit:
             setattr(model, name, value)
 
 
-def _weights_at_risk(at_risk, rows):
+def _weights_at_risk(at_risk, n_rows):
     """Return weights that are 0 where rows are not at risk."""
     at_risk = quoting_no_records(np.asarray, at_risk)
-    if at_risk.shape != rows.X.shape[:1] or at_risk.dtype != bool:
+    if at_risk.shape != (n_rows,) or at_risk.dtype != bool:
         raise ValueError("at_risk must hold True or False for each row, of all rows that X has")
-    return at_risk * (rows.weight if rows.weight.size else 1.0)
+    return at_risk.astype(np.float64)
 
 
 def _link(model, attributes, has_exposure) -> Link:

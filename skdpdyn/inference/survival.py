@@ -17,13 +17,14 @@ def person_periods(
 
     The hazard of a period is the probability that the event happens in it, if it has not before.
     Its logarithmic odds are a sum of one number for each period and of coefficients times columns:
-    a logistic regression of these rows, by `private_regression` with ``groups``, ``at_risk`` and
-    ``max_rows_per_person=len(times)``: rows weigh the same, whatever happens, and the guarantee is
-    for a person with all rows. (Weights 1/k of a person with k rows would bend hazards: those who
-    leave early would count more in each period.) Of persons with several spells each spell
-    is one of the durations: pass ``groups=ids[groups]``, with ids of persons, and
-    ``max_rows_per_person=len(times) * the most spells of a person``, a public number. Without ids
-    the guarantee would be for a spell.
+    a logistic regression of these rows, by `private_regression` with ``groups``, ``at_risk``,
+    ``equal_rows=True`` and a model with ``max_rows_per_person=len(times)``: rows weigh the same,
+    whatever happens, and the guarantee is for a person with all rows. (Weights 1/k of a person with
+    k rows would bend hazards: those who leave early would count more in each period.) Of persons
+    with several spells each spell is one of the durations: pass ``groups=ids[groups]``, with ids of
+    persons, and ``max_rows_per_person=len(times) * the most spells of a person``, a public number:
+    of more rows, some would not be used, which bends hazards. Without ids the guarantee would be
+    for a spell.
 
     Parameters
     ----------
@@ -120,14 +121,14 @@ class SurvivalCurve:
     >>> durations, times = rng.exponential(2.0, 50_000), [1, 2, 3]
     >>> X, y, groups, at_risk = person_periods(durations, np.ones(50_000), times)
     >>> _, table = private_regression(
-    ...     PrivateLogisticRegression(),
+    ...     PrivateLogisticRegression(max_rows_per_person=3),
     ...     X,
     ...     y,
     ...     epsilon=4.0,
     ...     bounds=(0, 1),
     ...     classes=[0, 1],
     ...     groups=groups,
-    ...     max_rows_per_person=3,
+    ...     equal_rows=True,
     ...     at_risk=at_risk,
     ... )
     >>> curve = SurvivalCurve.of(table, times)

@@ -88,8 +88,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     rows_of_a_person_ : int or None
-        The ``max_rows_per_person`` that ``fit`` was given, by whose inverse each row weighs. None:
-        rows weigh 1/k.
+        After ``fit(equal_rows=True)`` the ``max_rows_per_person``, by whose inverse each row
+        weighs. None: rows weigh 1/k.
     privacy_unit_ : str
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
@@ -366,7 +366,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         y: Any = None,
         groups: Any = None,
         unit: str | None = None,
-        max_rows_per_person: int | None = None,
+        equal_rows: bool = False,
         **not_taken: Any,
     ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
@@ -388,11 +388,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         unit : str or None, default=None
             What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
             "person", or without ``groups`` "record".
-        max_rows_per_person : int or None, default=None
-            Public number of rows that a person may have at most: each row then has the weight
-            1/max_rows_per_person, where 1/k would bend what differs by the number of rows, such as
-            hazards (`skdpdyn.inference.person_periods`). A person with more rows is an error. None:
-            rows weigh 1/k, and the parameter of that name limits them.
+        equal_rows : bool, default=False
+            Whether each row weighs 1/max_rows_per_person, the parameter, a number then, and not
+            1/k, which would bend what differs by the number of rows.
         **not_taken : dict
             ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
 
@@ -422,7 +420,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, Beside(groups, unit, max_rows_per_person, weight=weight))
+            fit(model, X, y, Beside(groups, unit, equal_rows, weight=weight))
         remember_rows(self, X)
         return self
 

@@ -120,7 +120,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         exposure: Any = None,
         groups: Any = None,
         unit: str | None = None,
-        max_rows_per_person: int | None = None,
+        equal_rows: bool = False,
         **not_taken: Any,
     ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
@@ -141,11 +141,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         unit : str or None, default=None
             What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
             "person", or without ``groups`` "record".
-        max_rows_per_person : int or None, default=None
-            Public number of rows that a person may have at most: each row then has the weight
-            1/max_rows_per_person, where 1/k would bend what differs by the number of rows, such as
-            hazards (`skdpdyn.inference.person_periods`). A person with more rows is an error. None:
-            rows weigh 1/k, and the parameter of that name limits them.
+        equal_rows : bool, default=False
+            Whether each row weighs 1/max_rows_per_person, the parameter, a number then, and not
+            1/k, which would bend what differs by the number of rows.
         **not_taken : dict
             ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
 
@@ -174,7 +172,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         """
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self) as model, silent_arithmetic():
-            fit(model, X, y, Beside(groups, unit, max_rows_per_person, exposure, weight))
+            fit(model, X, y, Beside(groups, unit, equal_rows, exposure, weight))
         remember_rows(self, X)
         return self
 

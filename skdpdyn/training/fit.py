@@ -15,7 +15,7 @@ from skdpdyn.support.blas import threads_of
 from skdpdyn.support.progress import Progress
 from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import FittedConditioning
-from skdpdyn.training.parameters import check_persons, checked, weights_of
+from skdpdyn.training.parameters import check_equal_rows, check_persons, checked, weights_of
 from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
 from skdpdyn.training.plan import plan
 from skdpdyn.training.reading import Beside, Reading, read
@@ -25,21 +25,19 @@ from skdpdyn.training.values import Learning, Plan
 
 def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     """Read the records, run what the plan says, and set what was learnt on the estimator."""
-    groups, most_rows = beside.groups, beside.most_rows
+    groups, equal_rows = beside.groups, check_equal_rows(model, beside.equal_rows, beside.groups)
     unit = unit_of(groups, beside.unit)
-    if most_rows is not None and groups is None:
-        raise ValueError(f"max_rows_per_person={most_rows!r} is of persons: pass groups")
     check_random_state(model.random_state)
     checked(model)
     with read(model, X, y, groups, beside.exposure) as reading:
         weights = weights_of(model, beside.weight, reading.X.shape[0])
         if weights is not None and reading.elsewhere:
             raise ValueError("sample_weight needs all rows in memory: pass arrays, or no weights")
-        reading = replace(reading, given_rows=most_rows, weights=weights)
+        reading = replace(reading, equal_rows=equal_rows, weights=weights)
         if groups is not None:
-            check_persons(model, most_rows)
+            check_persons(model)
         planned = plan(request_of(model, *reading.shape, reading.seen))
-        _check_estimand(planned.request, groups, most_rows)
+        _check_estimand(planned.request, groups, equal_rows)
         _check_source(model, planned, reading)
         (generator,) = generators(model.random_state)
         warn_of_weak_budget(planned.budget, planned.request.n_samples)
@@ -57,17 +55,16 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         spending.told = None
         _train(learning, spending, model.verbose, reading.elsewhere)
         _publish(model, learning, spending, unit)
-        model.rows_of_a_person_ = most_rows
+        model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
 
 
-def _check_estimand(request, groups, most_rows):
+def _check_estimand(request, groups, equal_rows):
     """Refuse predictions of a mean row where there are none, or where nothing buys them."""
     if not request.of_rows:
         return
-    if groups is None or most_rows is not None:
+    if groups is None or equal_rows:
         raise ValueError(
-            "estimand='rows' is of persons whose rows weigh 1/k: pass groups, and the limit on "
-            "their rows as the estimator's max_rows_per_person"
+            "estimand='rows' is of persons whose rows weigh 1/k: pass groups, and no equal_rows"
         )
     if not request.recipe.after:
         raise ValueError(

@@ -69,7 +69,7 @@ def _of_rows(model):
     if not bought or loss is None or loss.n_outputs > 1:
         raise ValueError(
             "estimand='rows' is of probabilities of two classes, which are given as classes, with "
-            "an intercept. Use fit(..., max_rows_per_person=m), where all rows weigh 1/m"
+            "an intercept. Use fit(..., equal_rows=True), where all rows weigh the same"
         )
     return True
 
@@ -117,7 +117,19 @@ def solver_of(model: Any) -> Solver:
     return solver
 
 
-def check_persons(model: Any, most_rows: int | None = None) -> None:
+def check_equal_rows(model: Any, equal_rows: Any, groups: Any) -> bool:
+    """Return whether rows of persons weigh the same, which needs a public number of them."""
+    if not checked_flag(equal_rows, "equal_rows"):
+        return False
+    if groups is None or is_auto(model.max_rows_per_person):
+        raise ValueError(
+            "equal_rows=True is of persons' rows, each of which weighs 1/max_rows_per_person: pass "
+            "groups, and to the estimator that public number"
+        )
+    return True
+
+
+def check_persons(model: Any) -> None:
     """Refuse groups if the solver has no proof for persons."""
     solver = solver_of(model)
     if not solver.takes_persons:
@@ -125,19 +137,16 @@ def check_persons(model: Any, most_rows: int | None = None) -> None:
             f"groups: solver={model.solver!r} has no proof for persons with several rows. "
             "Use solver='noisy_gd', 'noisy_sgd' but in the order of the rows, or 'dp_sgd'"
         )
-    if solver.pays_for_rows and most_rows is None and is_auto(model.max_rows_per_person):
+    if solver.pays_for_rows and is_auto(model.max_rows_per_person):
         raise ValueError(
             f"groups: solver={model.solver!r} costs more the more rows a person may have. "
             "Give max_rows_per_person, a public number"
         )
 
 
-def most_rows_of(model: Any, n_samples: int, given: int | None = None) -> int:
-    """Return the public bound on the rows of a record, which sums leave room for.
-
-    ``given`` is what a fit was given in place of the parameter.
-    """
-    limit = model.max_rows_per_person if given is None else given
+def most_rows_of(model: Any, n_samples: int) -> int:
+    """Return the public bound on the rows of a record, which sums leave room for."""
+    limit = model.max_rows_per_person
     pays = is_auto(limit) and solver_of(model).pays_for_rows
     return 1 if pays else checked_most_rows(limit, n_samples)
 

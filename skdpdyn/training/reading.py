@@ -32,15 +32,15 @@ class Beside:
     ----------
     groups, unit : array-like or None, str or None
         Id of each row's person, and what they are ids of.
-    most_rows : int or None
-        Public number of rows that a person may have at most.
+    equal_rows : bool
+        Whether all rows of persons weigh the same, not 1/k.
     exposure, weight : array-like or None
         Exposure and weight of each row.
     """
 
     groups: Any = None
     unit: str | None = None
-    most_rows: int | None = None
+    equal_rows: bool = False
     exposure: Any = None
     weight: Any = None
 
@@ -57,8 +57,8 @@ class Reading:
         The targets.
     persons : ndarray of shape (n_rows,) or None
         Number of each row's person; None: every row is a record.
-    given_rows : int or None
-        Most rows of a person, where a fit was given it.
+    equal_rows : bool
+        Whether all rows of persons weigh the same, not 1/k.
     weights : ndarray of shape (n_rows,) or None
         Weights of rows, in [0, 1]; None: they were given none.
     """
@@ -66,18 +66,13 @@ class Reading:
     X: Any
     target: Target
     persons: np.ndarray | None
-    given_rows: int | None = None
+    equal_rows: bool = False
     weights: np.ndarray | None = None
 
     @property
     def elsewhere(self) -> bool:
         """Whether rows come from a source."""
         return isinstance(self.X, Rows)
-
-    @property
-    def equal(self) -> bool:
-        """Whether rows of persons have a public weight, the same for all."""
-        return self.given_rows is not None
 
     @property
     def columns(self) -> Any:
@@ -101,7 +96,6 @@ class Reading:
             (self.X if elsewhere else self.target).has_exposure,
             elsewhere and not self.X.draws,
             self.columns,
-            self.given_rows,
         )
 
     def rows(self, most_rows: int) -> Rows:
@@ -114,7 +108,7 @@ class Reading:
                 self.persons,
                 most_rows,
                 exposure=target.exposure,
-                equal=self.equal,
+                equal=self.equal_rows,
                 weight=self.weights,
             )
         rows = self.X.with_targets(target.encode)
@@ -129,7 +123,7 @@ class Reading:
             return flags
         # a stand-in of zeros, which takes no memory
         nothing = np.broadcast_to(np.zeros((1, 1)), (self.X.shape[0], 1))
-        return rows_of(nothing, self.target.clipped, self.persons, most_rows, equal=self.equal)
+        return rows_of(nothing, self.target.clipped, self.persons, most_rows, equal=self.equal_rows)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
         **parameters,
         conditioning=conditioning,
         buys_weights=buys_weights(getattr(model, "class_weight", None)),
-        most_rows=most_rows_of(model, n_samples, seen.most_rows),
+        most_rows=most_rows_of(model, n_samples),
         is_sparse=seen.is_sparse,
         has_exposure=seen.has_exposure,
         expansion=expansion,

@@ -125,8 +125,6 @@ class Seen:
         Whether rows are read in their order.
     columns : tuple or None
         Public columns of an additive model, as they were read. None: those of the parameters.
-    most_rows : int or None
-        Most rows of a person, where a fit was given it. None: that of the parameters.
     """
 
     loss: Loss | None = None
@@ -134,7 +132,6 @@ class Seen:
     has_exposure: bool = False
     in_order: bool = False
     columns: Any = None
-    most_rows: int | None = None
 
 
 @dataclass(frozen=True)
