@@ -61,8 +61,8 @@ def google(record, delta):
 
 
 def excesses(n_cases, rng):
-    """Print how far epsilons are above the oracle's, which says where its sum is too long."""
-    from accounting_oracle import NotConverged, sampled_epsilon
+    """Print how far epsilons are above the oracle's, which says where its sums are too long."""
+    from accounting_oracle import NotConverged, exact_epsilon
 
     ours, theirs, unknown = [], [], 0
     while len(ours) < n_cases:
@@ -73,7 +73,7 @@ def excesses(n_cases, rng):
             continue
         setting = (record.sampling_probability, record.noise_multiplier, record.n_steps)
         try:
-            exact = sampled_epsilon(*setting, record.adjacency, delta, epsilon)
+            exact = exact_epsilon(*setting, record.adjacency, delta, epsilon)
         except NotConverged:
             unknown += 1
             continue

@@ -47,6 +47,10 @@ class NotConverged(ValueError):
     """The sums did not settle, so that nothing is said."""
 
 
+class NoLargeLoss(NotConverged):
+    """No loss is large, so that there are no two events."""
+
+
 class Oracle:
     """Composition of ``[(pair, count), ...]`` in one direction, for epsilons near ``epsilon``."""
 
@@ -198,7 +202,7 @@ def sampled_epsilon(q, noise, n_steps, adjacency, delta, guess, fineness=1.0):
     )
 
 
-def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01):
+def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=100):
     """Return delta at ``epsilon`` of Poisson-sampled steps where one rare huge loss may decide.
 
     It is near ``delta``. With m_s and m_r the small and the rare losses' parts of m, no step has a
@@ -211,7 +215,10 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01):
     x = np.arange(-42.0, end + 5.0, step, dtype=np.longdouble)
     log_p, loss = sampled_gaussian(q, noise, direction, left_out)(x)
     weight = np.exp(log_p - x * x / 2) * step / np.sqrt(2 * np.longdouble(np.pi))
-    begin = x[np.flatnonzero(loss > epsilon / 3)[0]]
+    large = np.flatnonzero(loss > epsilon / 3)
+    if not large.size:
+        raise NoLargeLoss("no loss is large")
+    begin = x[large[0]]
     rare = special.ndtr((8 * (x - begin)).astype(float))
 
     def logs(z):
@@ -224,15 +231,17 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01):
             for y in (small, ratio)
         ]
 
+    @np.errstate(over="ignore", invalid="ignore")
     def height(log_t, some):
         t = np.array([np.exp(np.longdouble(log_t))], dtype=np.clongdouble)
         log_small, log_some = (log.real for log in logs(t))
         log_some = log_some + np.log(-np.expm1(-log_some)) if some else 0.0
         return float((log_small + log_some - t.real * epsilon)[0])
 
-    total = 0.0
+    total, log_largest = 0.0, max(7.0, math.log(-4 * math.log(delta) / epsilon))
     for some in (False, True):
-        log_t = optimize.minimize_scalar(height, bounds=(1, 7), args=(some,), method="bounded").x
+        span = (1.0, log_largest)
+        log_t = optimize.minimize_scalar(height, bounds=span, args=(some,), method="bounded").x
         t, top, s0, found = math.exp(log_t), height(log_t, some), 0.0, 0.0
         ds = 2 * math.pi / (4 * float(loss.max()))
         while True:
@@ -246,7 +255,23 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01):
                 )
             found += values.real.sum() - (values[0].real / 2 if s0 == 0 else 0.0)
             s0 += 128 * ds
+            if s0 > 128 * ds * longest:
+                raise NotConverged("the sum over s is too long")
             if np.abs(values[-16:]).max() * s0 / ds < 1e-9 * abs(found):
                 break
         total += float(found) * ds / math.pi * math.exp(top)
     return total
+
+
+def exact_epsilon(q, noise, n_steps, adjacency, delta, guess):
+    """Return epsilon of Poisson-sampled steps, from one that is very near it, in any tail."""
+    setting = q, noise, n_steps
+    if q > 1e-4 or delta > 1e-12:
+        return sampled_epsilon(*setting, adjacency, delta, guess)
+    at = np.array([guess * (1 - 1e-4), guess])
+    direction = "replace" if adjacency == "replace_one" else "remove"
+    try:
+        log_deltas = [math.log(two_events(*setting, direction, x, delta)) for x in at]
+    except NoLargeLoss:
+        return sampled_epsilon(*setting, adjacency, delta, guess)
+    return guess + (math.log(delta) - log_deltas[1]) * np.diff(at)[0] / np.diff(log_deltas)[0]
