@@ -42,8 +42,8 @@ _LARGEST_MU = 50.0  # of the budget under which they stand for more rows
 _MODEL_ERROR = 0.01  # of an expected score, where little is lost to noise
 _NINE_IN_TEN = 1.645
 _RANGE = 5.0  # of a target, in its standard deviations
-_EPSILONS = [float(f"{x:.2g}") for x in np.geomspace(0.01, 100, 65)]
-_SAMPLES = [int(float(f"{x:.2g}")) for x in np.geomspace(100, 1e9, 113)]
+EPSILONS = [float(f"{x:.2g}") for x in np.geomspace(0.01, 100, 65)]
+SAMPLES = [int(float(f"{x:.2g}")) for x in np.geomspace(100, 1e9, 113)]
 _QUANTILES = ndtri((np.arange(2000) + 0.5) / 2000)
 
 
@@ -238,17 +238,21 @@ def plan(
             model.set_params(bounds=(0.0, 1.0))  # of drawn rows, once there are some
         scores = partial(_scores, model, truth, n_features)
         sizes, epsilons = (
-            _several(n_samples),
-            _several(model.epsilon if epsilon is None else epsilon),
+            several(n_samples),
+            several(model.epsilon if epsilon is None else epsilon),
         )
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
             requirement = f"a number below what is expected without privacy, {truth.best}"
             goal = checked_number(target, "target", lambda x: x < truth.best, requirement)
+
+            def mean(size, of):
+                return float(np.mean(scores(_SHAPES[:1], size, of)))
+
             if solve_for == "epsilon":
-                epsilons = [_least(lambda x: scores(_SHAPES[:1], sizes[0], [x]), goal, _EPSILONS)]
+                epsilons = [least(lambda x: mean(sizes[0], [x]), goal, EPSILONS)]
             else:
-                sizes = [_least(lambda x: scores(_SHAPES[:1], x, epsilons), goal, _SAMPLES)]
+                sizes = [least(lambda x: mean(x, epsilons), goal, SAMPLES)]
         points = [
             PlannedScore(size, of, *_interval(found))
             for size in sizes
@@ -257,16 +261,17 @@ def plan(
     return PlannedScores(truth.name, truth.best, tuple(points))
 
 
-def _several(value: Any) -> list[Any]:
+def several(value: Any) -> list[Any]:
+    """Return one number, or several, as a list."""
     return np.atleast_1d(value).tolist()
 
 
-def _least(scores: Callable[[Any], np.ndarray], goal: float, candidates: list[Any]) -> Any:
-    """Return the least candidate whose expected score reaches the goal."""
-    at = bisect_left(candidates, goal, key=lambda x: float(np.mean(scores(x))))
+def least(expected: Callable[[Any], float], goal: float, candidates: list[Any]) -> Any:
+    """Return the least candidate of which what is expected reaches the goal."""
+    at = bisect_left(candidates, goal, key=expected)
     if at == len(candidates):
         raise ValueError(
-            f"target={goal}: not even {candidates[-1]:,} is expected to reach it. Take a lower one"
+            f"target={abs(goal)}: not even {candidates[-1]:,} is expected to reach it. Take another"
         )
     return candidates[at]
 
@@ -294,7 +299,7 @@ def _scores(
         request_of(clone(model).set_params(epsilon=of), n_samples, n_features).budget
         for of in epsilons
     ]
-    budgets = [_of_more(budget, n_samples / n_drawn) for budget in budgets]
+    budgets = [of_more(budget, n_samples / n_drawn) for budget in budgets]
     score_of = np.empty((len(epsilons), len(shapes), n_fits))
     for fit, generator in enumerate(generators(0, n_fits)):
         normals = generator.standard_normal((n_drawn + _ROWS, n_features), dtype=np.float32)
@@ -311,7 +316,7 @@ def _scores(
     return score_of
 
 
-def _of_more(budget: Budget, factor: float) -> Budget:
+def of_more(budget: Budget, factor: float) -> Budget:
     """Return the budget under which rows do what ``factor`` times as many do under this one."""
     if factor == 1:
         return budget

@@ -146,6 +146,7 @@ LAYERS = {
     "inference/levels.py": (9, 12),
     "inference/table.py": (9, 13),
     "inference/scoring.py": (9, 13),
+    "inference/planned.py": (9, 15),
     "inference/*.py": (9, 14),
     "planning.py": (9, 7),
     "evaluation/estimates.py": (9, 7),

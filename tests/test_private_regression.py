@@ -20,7 +20,7 @@ from skdpdyn import (
 )
 from skdpdyn.core import spending
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.inference import directions, private_regression, scoring
+from skdpdyn.inference import directions, plan_table, private_regression, scoring
 from skdpdyn.inspection import CoefficientDisplay
 from skdpdyn.privacy import check_report
 
@@ -243,6 +243,52 @@ def test_a_small_budget_answers_nothing():
     _, found = table("logistic", X[:500], epsilon=0.1)
     assert not found.answered.any()
     assert np.isnan(found.predict(X[:2])).all()
+
+
+# --- plans ----------------------------------------------------------------------------------------
+
+GUESSES = {"logistic": {"prevalence": 0.4}, "counts": {"mean_count": 0.45}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_plans_say_how_wide_tables_are(kind):
+    """Of these rows, whose noise is fixed, within 15 %; more records or epsilon answer no less."""
+    model, _ = KINDS[kind]
+    asked = {"n_features": 3, **GUESSES.get(kind, {})}
+    planned = plan_table(model, n_samples=[400, N], epsilon=[0.1, 1.0, 5.0], **asked)
+    one, few = planned.points[-1], planned.points[0]
+    _, private = table(kind)
+    _, public = table(kind, epsilon=1e5, delta=1e-9)
+    width = np.median((private.bse / public.bse)[slopes(private)])
+    assert few.answered == 0
+    assert one.answered == 1
+    assert one.width / width == pytest.approx(1, abs=0.15)
+    for points in (planned.points[:3], planned.points[3:], planned.points[::3]):
+        assert np.all(np.diff([point.answered for point in points]) >= 0)
+    assert "of long tails" in str(planned)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "n_samples"])
+def test_a_plan_solves_for_the_least_that_is_enough(name):
+    shape = {"n_samples": N, "epsilon": 2.0} | {name: None}
+    asked = {"n_features": 3, "prevalence": 0.4}
+    (found,) = plan_table(
+        PrivateLogisticRegression(), solve_for=name, target=1.5, **shape, **asked
+    ).points
+    assert found.answered >= 0.95
+    assert found.width <= 1.5
+    shape[name] = type(getattr(found, name))(getattr(found, name) / 2)
+    (half,) = plan_table(PrivateLogisticRegression(), **shape, **asked).points
+    assert half.answered < 0.95 or half.width > 1.5
+
+
+def test_what_cannot_be_planned_is_refused():
+    with pytest.raises(ValueError, match=r"needs \['prevalence'\]"):
+        plan_table(PrivateLogisticRegression(), n_samples=N, n_features=2, epsilon=1.0)
+    with pytest.raises(ValueError, match="not even 100"):
+        plan_table(PrivateRidge(), n_samples=20, n_features=9, solve_for="epsilon", target=1.01)
+    with pytest.raises(UnsupportedMechanismError, match="no table is known"):
+        plan_table(PrivateLinearSVC(classes=[0, 1]), n_samples=N, n_features=2, epsilon=1.0)
 
 
 # --- how it is asked for and shown ----------------------------------------------------------------

@@ -1,12 +1,16 @@
 """Standard errors and confidence intervals for coefficients that are learnt with noise."""
 
+from skdpdyn.inference.planned import PlannedTable, PlannedTables, plan_table
 from skdpdyn.inference.regression import private_regression
 from skdpdyn.inference.survival import SurvivalCurve, person_periods
 from skdpdyn.inference.table import PrivateSummary
 
 __all__ = [
+    "PlannedTable",
+    "PlannedTables",
     "PrivateSummary",
     "SurvivalCurve",
     "person_periods",
+    "plan_table",
     "private_regression",
 ]

@@ -382,7 +382,11 @@ class PrivateSummary(Shown):
     def _notes(self):
         spent = f"epsilon={float(self.privacy_.epsilon(self.delta_)):.6g} for model and table"
         where = f"(delta={self.delta_:.3g}, {whose(self.privacy_)})"
-        return [self.estimand, f"spent: {spent} {where}"]
+        notes = [self.estimand, f"spent: {spent} {where}"]
+        ask = (
+            "plan_table says what a budget answers, and how wide intervals are, before it is spent"
+        )
+        return notes if self.answered.all() else [*notes, ask]
 
 
 def names_of(model: Any) -> tuple[str, ...]:

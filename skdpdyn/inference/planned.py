@@ -1,0 +1,275 @@
+"""A plan of a table before a record is read: what will be answered, and how wide intervals are."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from skdpdyn.core.noise import Generator, generators
+from skdpdyn.inference.regression import private_regression
+from skdpdyn.linear_model import PrivateLogisticRegression, PrivatePoissonRegressor
+from skdpdyn.planning import EPSILONS, SAMPLES, least, of_more, several
+from skdpdyn.privacy import Budget
+from skdpdyn.privacy.checks import checked_choice, checked_count, checked_flag, checked_number
+from skdpdyn.privacy.display import Document, Shown
+from skdpdyn.training.foreign import SILENCE
+
+_ROWS = 50_000  # rows to draw, at most but for many columns and rare outcomes
+_FITS = 4
+_TARGET_BOUND = 5.0  # in standard deviations
+_ENOUGH = 0.95  # part of the coefficients that are answered, where they are said to be
+_GUESSES = {PrivateLogisticRegression: ["prevalence"], PrivatePoissonRegressor: ["mean_count"]}
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """What is expected of the table of one fit.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records.
+    epsilon : float
+        Budget.
+    answered : float
+        Part of the coefficients that are expected to be answered.
+    width, longest : float
+        Expected standard errors over those without privacy, of columns within three standard
+        deviations, and of columns of a long tail; NaN if nothing is answered.
+
+    Examples
+    --------
+    >>> from skdpdyn.inference import PlannedTable
+    >>> PlannedTable(1000, epsilon=1.0, answered=1.0, width=1.4, longest=1.7).width
+    1.4
+    """
+
+    n_samples: int
+    epsilon: float
+    answered: float
+    width: float
+    longest: float
+
+
+@dataclass(frozen=True, repr=False)
+class PlannedTables(Shown):
+    """What is expected of tables, as `plan_table` returns it; ``print`` shows it.
+
+    Parameters
+    ----------
+    points : tuple of PlannedTable
+        One for each number of records and each epsilon.
+
+    Examples
+    --------
+    >>> from skdpdyn import PrivateRidge
+    >>> from skdpdyn.inference import plan_table
+    >>> planned = plan_table(PrivateRidge(), n_samples=20_000, n_features=5, epsilon=4.0)
+    >>> planned.points[0].answered, 1.0 < planned.points[0].width < 1.5
+    (1.0, True)
+    """
+
+    points: tuple[PlannedTable, ...]
+
+    def document(self) -> Document:
+        """Return the table of points, for text and HTML.
+
+        Returns
+        -------
+        Document
+        """
+        rows = [
+            (
+                f"{one.n_samples:,}",
+                *(f"{x:.3g}" for x in (one.epsilon, one.answered, one.width, one.longest)),
+            )
+            for one in self.points
+        ]
+        head = ("records", "epsilon", "answered", "width", "of long tails")
+        notes = ["width: standard errors over those without privacy"]
+        return Document("expected tables", [head, *rows], notes)
+
+
+def plan_table(
+    model: Any,
+    *,
+    n_samples: int | Sequence[int] | None = None,
+    n_features: int,
+    epsilon: float | Sequence[float] | None = None,
+    delta: float | str = "auto",
+    adjacency: str = "replace_one",
+    robust: bool = False,
+    solve_for: str | None = None,
+    target: float | None = None,
+    **guesses: float,
+) -> PlannedTables:
+    """Return what `private_regression` will answer on data of this shape, and how precisely.
+
+    It reads no record and spends nothing: it draws rows of normal columns, and of skewed ones of a
+    long tail, with targets that they tell a little of, and asks for the table itself. For more than
+    50,000 rows, 50,000 under another budget stand, of which noise is the same part of a variance.
+    Draws repeat themselves, so that a plan is the same plan tomorrow.
+
+    Real tables lie between both widths as a rule. Of columns that are nearly collinear, and of rare
+    levels, fewer coefficients are answered than a plan says.
+
+    Parameters
+    ----------
+    model : PrivateLogisticRegression, PrivateSoftmaxRegression, PrivatePoissonRegressor or \
+PrivateRidge
+        Which regression, see `private_regression`. Three classes if it has no ``classes``.
+    n_samples : int, sequence of int or None, default=None
+        Number of records, or of persons; several make a table. None only with
+        ``solve_for="n_samples"``.
+    n_features : int
+        Number of columns, dummies included.
+    epsilon : float, sequence of float or None, default=None
+        Budgets; several make a table. None only with ``solve_for="epsilon"``.
+    delta : float or "auto", default="auto"
+        See `private_regression`.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        See `private_regression`.
+    robust : bool, default=False
+        See `private_regression`.
+    solve_for : {"epsilon", "n_samples"} or None, default=None
+        What to look for: the least epsilon, or number of records, at which 0.95 of the coefficients
+        are answered, with a width of ``target`` at most. To two digits.
+    target : float or None, default=None
+        Largest width, above 1. None: any.
+    **guesses : float
+        Of two classes ``prevalence``, the part of the records in the second; of counts
+        ``mean_count``, that of a record.
+
+    Returns
+    -------
+    PlannedTables
+
+    Raises
+    ------
+    ValueError
+        If a guess is missing or cannot be, or if no epsilon up to 100, or no billion of records,
+        is enough.
+
+    Examples
+    --------
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> from skdpdyn.inference import plan_table
+    >>> shape = {"n_samples": 5000, "n_features": 4, "prevalence": 0.3}
+    >>> planned = plan_table(PrivateLogisticRegression(), epsilon=[0.1, 4.0], **shape)
+    >>> [point.answered for point in planned.points]
+    [0.0, 1.0]
+    >>> needed = plan_table(
+    ...     PrivateLogisticRegression(), solve_for="epsilon", target=1.5, **shape
+    ... )
+    >>> 1 < needed.points[0].epsilon < 4
+    True
+    """
+    checked_count(n_features, "n_features", largest=1000)
+    checked_flag(robust, "robust")
+    valid = "above 1: standard errors over those without privacy"
+    width = math.inf if target is None else checked_number(target, "target", lambda x: x > 1, valid)
+    law = _law(model, guesses)
+
+    def planned(size, of):
+        budget = Budget.for_samples(of, delta, n_samples=size, adjacency=adjacency)
+        return PlannedTable(size, of, *_expected(model, law, (size, n_features), budget, robust))
+
+    def reached(size, of):
+        found = planned(size, of)
+        return -found.width if found.answered >= _ENOUGH else -math.inf
+
+    with SILENCE:  # of seeds and large budgets: no record is read
+        sizes, epsilons = several(n_samples), several(epsilon)
+        if solve_for is not None:
+            checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
+            if solve_for == "epsilon":
+                epsilons = [least(lambda of: reached(sizes[0], of), -width, EPSILONS)]
+            else:
+                sizes = [least(lambda size: reached(size, epsilons[0]), -width, SAMPLES)]
+        return PlannedTables(tuple(planned(size, of) for size in sizes for of in epsilons))
+
+
+@dataclass(frozen=True)
+class _Law:
+    """Targets of drawn rows: a law given means, its curvature, and what is public of them."""
+
+    given: dict[str, Any]
+    target: Callable[[Generator, np.ndarray], np.ndarray]
+    curvature: Callable[[np.ndarray], np.ndarray] = np.ones_like
+    mean: Callable[[np.ndarray], np.ndarray] = np.zeros_like
+    usual: float = 0.0
+    signal: float = 0.0  # deviation of raw predictions
+
+    def means(self, X: np.ndarray) -> np.ndarray:
+        """Return expected targets of rows, about ``usual`` in the mean."""
+        raw = self.signal / math.sqrt(X.shape[1]) * X.sum(axis=1)
+        start = brentq(lambda x: np.mean(self.mean(x + raw)) - self.usual, -40, 40)
+        return self.mean(start + raw)
+
+
+def _law(model: Any, guesses: dict[str, float]) -> _Law:
+    """Return what stands for the data, or say what must be guessed."""
+    needs = _GUESSES.get(type(model), [])
+    if sorted(guesses) != needs:
+        raise ValueError(f"guesses={sorted(guesses)}: {type(model).__name__} needs {needs}")
+    if needs == ["prevalence"]:
+        valid = "in [0.001, 0.999]"
+        part = checked_number(guesses[needs[0]], *needs, lambda x: 0.001 <= x <= 0.999, valid)
+        given = {"classes": [False, True]}
+        return _Law(
+            given, lambda g, m: g.random(m.size) < m, lambda m: m * (1 - m), expit, part, 0.7
+        )
+    if needs == ["mean_count"]:
+        valid = "above 0 and below 1e9"
+        mean = checked_number(guesses[needs[0]], *needs, lambda x: 0 < x < 1e9, valid)
+        given = {"target_bounds": model.target_bounds or (0, 20 * mean + 4)}
+        return _Law(given, lambda g, m: g.poisson(m), lambda m: m, np.exp, mean, 0.4)
+    if hasattr(model, "classes"):
+        classes = np.arange(3 if model.classes is None else len(model.classes))
+        given, curvature = {"classes": classes}, 0.5 / classes.size  # of equally frequent classes
+        return _Law(given, lambda g, m: g.choice(classes, m.size), lambda m: m + curvature)
+    given = {"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}
+    return _Law(given, lambda g, m: g.standard_normal(m.size))
+
+
+def _expected(
+    model: Any, law: _Law, shape: tuple[int, int], budget: Budget, robust: bool
+) -> tuple[float, float, float]:
+    """Return the part of the coefficients that are answered, their width, and that of long tails.
+
+    Without privacy the standard errors are those of all rows at their full weight.
+    """
+    n_samples, n_features = shape
+    rare = min(law.usual, 1 - law.usual) if 0 < law.usual < 1 else 1.0
+    n_drawn = int(min(n_samples, max(_ROWS, 50 * n_features, 500 / rare)))
+    budget = of_more(budget, math.sqrt(n_samples / n_drawn))
+    answered, widths = np.zeros((2, _FITS)), [np.empty(0), np.empty(0)]
+    for fit, generator in enumerate(generators(0, _FITS)):
+        normals = generator.standard_normal((n_drawn, n_features))
+        skewed = (np.exp(normals) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e)
+        for k, (X, bound) in enumerate(((normals, 3.0), (skewed, 10.0))):
+            X = X.clip(-bound, bound)
+            means = law.means(X)
+            _, table = private_regression(
+                model,
+                X,
+                law.target(generator, means),
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                adjacency=budget.adjacency,
+                bounds=(-bound, bound),
+                robust=robust,
+                random_state=fit,
+                **law.given,
+            )
+            rows = np.column_stack([X, np.ones(n_drawn)])
+            plain = np.diag(np.linalg.inv((rows.T * law.curvature(means)) @ rows)) ** 0.5
+            found = np.delete(table.std_err.reshape(-1, len(plain)) / plain, -1, axis=1)
+            answered[k, fit] = table.answered.mean()
+            widths[k] = np.append(widths[k], found[np.isfinite(found)])
+    width, longest = (float(np.median(of)) if of.size else math.nan for of in widths)
+    return float(answered[0].mean()), width, longest
