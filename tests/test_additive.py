@@ -366,6 +366,7 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
     ("options", "frame", "message"),
     [
         ({"categories": None}, FRAME, r"\['ward'\] hold no numbers.* categories=\{'ward': \['a'"),
+        ({}, FRAME.astype({"age": object}), r"the columns \['age'\] hold numbers.*to_numeric"),
         (
             {"categories": None},
             FRAME.astype({"ward": "category"}),

@@ -42,13 +42,19 @@ def public_columns(
     found: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
     kinds = ["float64"] * n_features if kinds is None else kinds
     text = [key for key, kind in zip(keys, kinds, strict=True) if not NUMBER_TYPES.match(kind)]
-    if nameless := [key for key in text if key not in found]:
+    given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
+    if nameless := [key for key in text if key not in found and key not in given]:
         raise ValueError(
             f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
             f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
-            f"'private' in place of the list, which buys them"
+            f"'private' in place of the list, which buys them; or leave out what is no cause, ids "
+            "and the target first of all"
         )
-    given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
+    if mixed := [key for key in text if key not in found]:
+        raise ValueError(
+            f"bounds say that the columns {mixed} hold numbers, and their type is no number's. To "
+            "count other cells as missing, row by row: pandas.to_numeric(column, errors='coerce')"
+        )
     for key, kind in zip(keys, kinds, strict=True):
         if kind.lower().startswith("bool") and key not in given:
             found.setdefault(key, _FLAGS)
