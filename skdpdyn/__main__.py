@@ -1,4 +1,4 @@
-"""``python -m skdpdyn``: what a report of a bug should say.
+"""``python -m skdpdyn``: facts for a bug report, checks of release folders, compiled kernels.
 
 ``check PATH`` checks a release, ``compile`` compiles the kernels of every estimator.
 """
@@ -40,7 +40,7 @@ def installed(name: str) -> str:
 
 
 def facts() -> dict[str, str]:
-    """Return what depends on the installation and the machine, by name, as text."""
+    """Return facts about the installation and the machine, by name, as text."""
     import joblib  # slow to load, as all kernels
 
     from skdpdyn.core.losses import _exp  # any kernel: they all are stored in one way
@@ -56,7 +56,7 @@ def facts() -> dict[str, str]:
 
 
 def check(path: Path) -> int:
-    """Check a stored report, or a release folder, and say what came out; return 0 if all agrees."""
+    """Check a stored report or a release folder, and print the result; return 0 if all agrees."""
     is_folder = path.is_dir()
     try:
         if is_folder:

@@ -1,4 +1,4 @@
-"""Audits: what a fit claims to leak at most, beside what its worst neighbours show.
+"""Audits: the largest leak that a fit claims, beside the leak its worst neighbours show.
 
 Two kinds, which see different faults. A replay records what is handed to
 `skdpdyn.core.noise.release` on one data set, repeats the outcomes on its neighbours, and compares
@@ -66,7 +66,7 @@ _FAR = 10.0  # length of a row that has to be shortened, over the norm that it i
 
 @dataclass
 class Call:
-    """A call of `release`: where from, of what, what it gave out, and who asked for it."""
+    """A call of `release`: its place in the code, the point, the output, and who asked for it."""
 
     line: tuple[str, int]
     point: np.ndarray
@@ -77,7 +77,7 @@ class Call:
 
 
 class Listener:
-    """Stands for `release`: notes points and noise, and gives out what another one gave out.
+    """Stands for `release`: notes points and noise, and repeats the outputs of another run.
 
     An attacker is given all but the noise of each release, earlier ones and all batches included:
     so the noise has a generator of its own, and the fit's goes on alike on both data sets.
@@ -301,12 +301,12 @@ def _(record: PoissonSubsampled, n_calls: int) -> list[float]:
 
 
 def _of_batch(record: PoissonSubsampled) -> float:
-    """Return what a record that is in the batch of a step moves its sum by: C, or 2 C."""
+    """Return how far a record in the batch of a step moves its sum: C, or 2 C."""
     return float(record.adjacency.sum_sensitivity(1.0) / record.noise_multiplier)
 
 
 def _of_last_iterate(record: Any, noise_multiplier: float, steps: range) -> float:
-    """Return what these steps move the last iterate by, where every step contracts."""
+    """Return how far these steps move the last iterate, where every step contracts."""
     if record.smoothness is None:
         raise UnsupportedMechanismError(
             f"steps of a {type(record).__name__} without a known smoothness may move the last "
@@ -325,7 +325,7 @@ def _of_last_iterate(record: Any, noise_multiplier: float, steps: range) -> floa
 
 @dataclass(frozen=True)
 class Finding:
-    """Claim of one part, and what was measured of it.
+    """Claim of one part, and its measured value.
 
     Attributes
     ----------
@@ -354,7 +354,7 @@ class Finding:
 
 @dataclass(frozen=True, repr=False)
 class Audit(Shown):
-    """Claims of a configuration, beside what was measured.
+    """Claims of a configuration, beside measured values.
 
     Attributes
     ----------
@@ -568,7 +568,7 @@ def _targets(estimator: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _replay(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: float) -> Audit:
-    """Compare how far each release moves with what its part of the record allows."""
+    """Compare how far each release moves with the limit of its part of the record."""
     estimator.set_params(random_state=0)  # batches are alike on neighbours
     nearest: dict[str, Finding] = {}
     scales: dict[str, float] = {}
@@ -637,7 +637,7 @@ def over_drawn(scale: float, risk: float) -> float:
 
 
 def _canary(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: float) -> Audit:
-    """Attack what fits publish, by a line that is chosen on some runs and judged on others."""
+    """Attack published fits by a line that is chosen on some runs and judged on others."""
     estimator.set_params(random_state=None)
     here, *others = _tables(estimator, shape, _CANARY)
     n_first = max(n_trials // 4, 20)
@@ -670,12 +670,12 @@ def _canary(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
 
 
 def _runs(table: _Table, estimator: Any, n_runs: int) -> np.ndarray:
-    """Return what each of several fits publishes."""
+    """Return the published numbers of each of several fits."""
     return np.array([_published(table.fit(estimator)) for _ in range(n_runs)])
 
 
 def _published(value: Any) -> np.ndarray:
-    """Return all numbers of a fitted estimator, or of what it holds."""
+    """Return all numbers of a fitted estimator, or of an object it holds."""
     if isinstance(value, (np.ndarray, float, np.floating)):
         array = np.ravel(value)
         return array.astype(float) if array.dtype.kind == "f" else np.empty(0)
@@ -704,7 +704,7 @@ def _epsilon_of(guarantee: Guarantee, caught: float, false: float, delta: float)
 
 
 def _answer(kind: str, measure: str, fitted: Any, findings: list[Finding]) -> Audit:
-    """Return the audit of what was fitted."""
+    """Return the audit of a fitted configuration."""
     solver = f", solver {fitted.solver_}" if hasattr(fitted, "solver_") else ""
     shape = f"{fitted.n_samples_} x {fitted.n_features_in_}"
     what = f"{type(fitted).__name__} on {shape}{solver}"

@@ -165,7 +165,7 @@ class PrivacyDynamicsDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, ax: Any = None, plot: Any = True, **kwargs: Any
     ) -> Self:
-        """Plot the dynamics of a fitted estimator's run, with what it spent as the target.
+        """Plot the dynamics of a fitted estimator's run, with the epsilon it spent as the target.
 
         Parameters
         ----------
@@ -458,7 +458,7 @@ class BudgetCurveDisplay(Display):
 
     @classmethod
     def from_plan(cls, plan: Any, *, plot: bool = True, ax: Any = None, **kwargs: Any) -> Self:
-        """Plot what `skdpdyn.planning.plan` expects.
+        """Plot the scores that `skdpdyn.planning.plan` expects.
 
         Parameters
         ----------

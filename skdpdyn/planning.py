@@ -317,7 +317,7 @@ def _scores(
 
 
 def of_more(budget: Budget, factor: float) -> Budget:
-    """Return the budget under which rows do what ``factor`` times as many do under this one."""
+    """Return the budget at which rows are worth ``factor`` times as many at this one."""
     if factor == 1:
         return budget
     if budget.delta == 0:
@@ -329,7 +329,7 @@ def of_more(budget: Budget, factor: float) -> Budget:
 def _rows(
     normals: np.ndarray, shape: tuple[float, float], n_outputs: int, generator: Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows made of normal numbers, and what is linear in them, of variance 1."""
+    """Return rows of normal numbers, and a linear score of them with variance 1."""
     fall, weight_fall = shape
     order = np.arange(1, normals.shape[1] + 1, dtype=np.float32)[:, None]
     scales = order ** (-fall / 2)
@@ -346,7 +346,7 @@ def _rows(
 
 
 def _truth(estimator: PrivateLinearModel, guesses: dict[str, float]) -> _Truth:
-    """Return how targets follow from rows, by the estimator's kind and what is guessed."""
+    """Return how targets follow from rows, by the estimator's kind and the user's guesses."""
     targets = estimator.family.targets
     make: Callable[..., _Truth] = _counts if targets.takes_exposure else _numbers
     if is_classifier(estimator):
@@ -439,7 +439,7 @@ def _counts(bounds: Any, d2: float, mean_count: float) -> _Truth:
 def _slope(
     reached: Callable[[float], float], wanted: float, name: str, most: float = 50.0
 ) -> float:
-    """Return the slope at which a score without privacy is what was guessed."""
+    """Return the slope whose score without privacy equals the user's guess."""
     if not reached(most) > wanted:
         raise ValueError(f"{name}={wanted}: no linear model of such a target reaches it")
     return float(brentq(lambda slope: reached(slope) - wanted, 1e-6, most, xtol=1e-4))

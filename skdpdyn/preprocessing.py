@@ -79,7 +79,7 @@ __all__ = ["BoundsExpander", "BoundsScaler", "Conditioning", "PrivateScaler", "R
 
 
 class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Scale columns from public bounds to [0, 1] (or another range), clipping what lies outside.
+    """Scale columns from public bounds to [0, 1] (or another range), clipping values outside.
 
     Unlike `sklearn.preprocessing.MinMaxScaler` it learns nothing from the data: the map is fixed by
     ``bounds``, acts on each record alone, and so is free under any notion of neighbouring data
@@ -209,7 +209,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _finite(missing):
-    """Return what scikit-learn's validation takes as ``ensure_all_finite``."""
+    """Return the value of scikit-learn's ``ensure_all_finite``."""
     return True if missing == "error" else "allow-nan"
 
 
@@ -340,7 +340,7 @@ class BoundsExpander(TransformerMixin, BaseEstimator):
         return self
 
     def _set_terms(self):
-        """Set what follows from the bounds and the parameters."""
+        """Set the attributes that follow from the bounds and the parameters."""
         self.scales_ = tuple(self.scales)
         self.decay_ = float(self.decay)
         names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
@@ -734,7 +734,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         self.random_state = random_state
 
     def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
-        """Return what a fit on data of this shape will spend, from public numbers alone.
+        """Return the cost of a fit on data of this shape, from public numbers alone.
 
         Parameters
         ----------
@@ -850,7 +850,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         }
 
     def _shares(self, n_samples, n_features, budget):
-        """Return what each part takes of mu^2, all of it together."""
+        """Return the share of mu^2 of each part; together they take all of it."""
         ranges = {}
         if self.bounds is not None:
             ranges[RANGES] = Share(rules.RANGE_SHARE, COUNTS * n_features)
@@ -916,7 +916,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         return canonical_rows(X)
 
     def _rows_on_cluster(self, X):
-        """Return the rows of a Dask collection; refuse what needs them in memory."""
+        """Return the rows of a Dask collection; refuse options that need them in memory."""
         from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
 
         if self.bounds is not None:
@@ -951,7 +951,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         return self._shares(n_samples, n_features, budget), budget
 
     def _check_bounds(self):
-        """Refuse bounds that are not "private", and what does not go with them."""
+        """Refuse bounds that are not "private", and options that do not go with them."""
         if self.bounds is None:
             if self.crude_bounds is not None:
                 raise ValueError(

@@ -167,3 +167,25 @@ def test_the_page_of_questions_names_tests_that_exist():
     for file, name in named:
         assert f"def {name}" in (ROOT / file).read_text(encoding="utf-8"), (file, name)
     assert page.count("   * - ") == 13 + 1  # and the head
+
+
+def test_pages_show_more_than_true():
+    """At most one output in eight is a bare True or False: a page shows numbers and tables."""
+    pages = [ROOT / "README.md", *(ROOT / "doc").rglob("*.rst")]
+    outputs = re.findall(
+        r"^ *(?:>>>|\.\.\.) .*\n *(?!>>>|\.\.\.)(\S.*)$",
+        "\n".join(page.read_text() for page in pages),
+        re.M,
+    )
+    bare = [output for output in outputs if output in ("True", "False")]
+    assert 8 * len(bare) <= len(outputs) > 80
+
+
+def test_few_first_lines_say_what():
+    """First lines of docstrings name the thing; "what" in one is a sign of a riddle."""
+    first = []
+    for path in (ROOT / "skdpdyn").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                first += (ast.get_docstring(node) or "").splitlines()[:1]
+    assert len([line for line in first if re.search(r"\bwhat\b", line, re.I)]) <= 40

@@ -1,1 +1,1 @@
-"""What solvers and fits are made of: losses, objectives, noise, rules, budgets in shares."""
+"""Parts of solvers and fits: losses, objectives, noise, rules, budgets in shares."""

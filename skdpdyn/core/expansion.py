@@ -368,7 +368,7 @@ class Expansion:
 
     @cached_property
     def low(self) -> np.ndarray:
-        """What products have of each cell: low cosines on the last scale, or which level it is."""
+        """Numbers of each cell that products multiply: low cosines, or a level."""
         found = np.zeros((self.n_cells, int(np.diff(self.low_starts).max())))
         for j, (first, column) in enumerate(zip(self.starts, self.columns, strict=False)):
             n = self.low_starts[j + 1] - self.low_starts[j]
@@ -448,7 +448,7 @@ class Expansion:
     def terms(
         self, codes: np.ndarray, weights: np.ndarray, centres: np.ndarray, factor: np.ndarray
     ) -> np.ndarray:
-        """Return what each column, and each pair, adds to raw predictions.
+        """Return the contribution of each column, and each pair, to raw predictions.
 
         Parameters
         ----------

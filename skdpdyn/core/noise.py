@@ -175,7 +175,7 @@ def largest_norm(distribution, size):
 
 
 def seed_leaks(random_state):
-    """Return what a seed leaks, as ``leaks_`` has it."""
+    """Return the leak of a seed, in the words of ``leaks_``."""
     return (
         ()
         if random_state is None

@@ -1,4 +1,4 @@
-"""Room for rounding: what computed steps cost beyond exact ones, from public numbers alone.
+"""Room for rounding: the cost of computed steps beyond exact ones, from public numbers alone.
 
 Theorem. Let two runs on neighbouring data sets compute theta_k = phi_k(theta_{k-1}) + g_k + N(0,
 s_k^2 I) + e_k, k = 1..K, where phi_k is c_k-Lipschitz, one record moves it by at most D_k, the
@@ -120,7 +120,7 @@ def rounding_mu(
     repeats: float = 1.0,
     growth: float = 1.0,
 ) -> float:
-    """Return mu_r of the module's theorem, what the roundings of all steps cost.
+    """Return mu_r of the module's theorem, the cost of the roundings of all steps.
 
     Parameters
     ----------

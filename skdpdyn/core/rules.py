@@ -175,7 +175,7 @@ def reach(strength: float, n_parameters: int) -> float:
 
 
 def room_to_grow(strength: float, n_parameters: int) -> float:
-    """Return by how much limits of a table grow, so that what they cut vanishes with more records.
+    """Return the growth of a table's limits, so that the cut part vanishes with more records.
 
     Of costs with exponential errors, a fixed limit covers slopes in 57 % at n = 100,000.
     """
@@ -312,7 +312,7 @@ SCALE_SHARE = 0.01
 
 
 def calibration_share(strength: float) -> float:
-    """Return the share of mu^2 of the mean residual of what was trained; 0: it is not bought."""
+    """Return the share of mu^2 of the mean residual after training; 0: it is not bought."""
     return 0.02 if strength >= 200 else 0.0
 
 
@@ -458,7 +458,7 @@ def training_time(strength: float, n_parameters: int, n_outputs: int, is_bounded
 
 
 def time_of_rare(strength: float, flatness: float, n_parameters: int) -> float:
-    """Return the factor of the time of training where a class, or what is counted, is rare.
+    """Return the factor of the time of training where a class, or an event, is rare.
 
     Gradients are in proportion to the flatness, the rate of counts in their unit or 4 p (1 - p) of
     a class; noise is not: so is the time that pays until records are many.

@@ -1,4 +1,4 @@
-"""A Gaussian budget in named shares: what buys private numbers, and the one record of all of them.
+"""A Gaussian budget in named shares: it buys private numbers, under one record of all.
 
 Each release takes a share of mu^2 that was fixed before any record was seen, and may depend on what
 was released before it. Together they cost mu^2 = the sum of mu_p^2 (Dong, Roth and Su 2022).
@@ -55,7 +55,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Spent:
-    """Hold what ran, or will run, and what it costs under which bound."""
+    """Hold a record that ran, or will run, and its cost under a bound."""
 
     mechanism: Mechanism
     bound: str
@@ -75,7 +75,7 @@ def total_of(shares: Iterable[Share]) -> float:
 
 
 def planned(shares: Mapping[str, Share], budget: Budget) -> Spent:
-    """Return what a `Spending` of these shares will have released, before any record is seen.
+    """Return the record of a `Spending` of these shares, before any record is seen.
 
     Raises
     ------
@@ -204,7 +204,7 @@ class Spending:
         return noisy
 
     def note(self, name: str, record: Mechanism) -> None:
-        """Note what has been spent, before it is."""
+        """Note a cost before it is spent."""
         self._names.append(name)
         self._records.append(record)
 
@@ -294,7 +294,7 @@ class Spending:
 def buying(
     shares: Mapping[str, Share], budget: Budget, n_samples: int, seed: int | None
 ) -> Iterator[tuple[Spending, Spent]]:
-    """Yield what buys all of some shares, and what that will spend; check it at the end.
+    """Yield the spending of all of some shares, and its cost; check it at the end.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class Rows(ABC):
 
     @abstractmethod
     def open_sums(self, what: Gradients) -> Callable[..., np.ndarray]:
-        """Return what sums gradients over rows, point by point, in as many threads as the rows say.
+        """Return the adder of gradients over rows, point by point, in the rows' number of threads.
 
         Parameters
         ----------
@@ -116,13 +116,13 @@ class Rows(ABC):
         )
 
     def close(self) -> None:
-        """Free what `gradient` holds, and the resources of a fit: workers, files, sockets."""
+        """Free the caches of `gradient`, and the resources of a fit: workers, files, sockets."""
         opened = self.__dict__.pop("_gradients", {})
         for _, _, sums in opened.values():
             sums.close()
 
     def __copy__(self):
-        """Return the same rows without what `gradient` holds, which is of these numbers alone."""
+        """Return the same rows without the caches of `gradient`, for these numbers alone."""
         rows = object.__new__(type(self))
         rows.__dict__ |= {name: value for name, value in vars(self).items() if name != "_gradients"}
         return rows
@@ -247,7 +247,7 @@ class Rows(ABC):
 
     @property
     def mass(self) -> float:
-        """What sums of weighted rows are divided by, to be means."""
+        """The number that turns sums of weighted rows into means."""
         return self.n_records if self.total is None else self.total
 
     @property

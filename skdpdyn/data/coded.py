@@ -1,4 +1,4 @@
-"""Rows of cells: what an additive model trains on, a byte a column in place of expanded rows."""
+"""Rows of cells for additive models: a byte a column in place of expanded rows."""
 
 import copy
 import math
@@ -207,7 +207,7 @@ class CodedRows(LocalRows):
         return np.ones(self.shape[0]), self._kept[1].copy()
 
     def _rounding_of_squares(self):
-        """Return what `_squares` is off at the most, so that with this added none is too small.
+        """Return the largest error of `_squares`; with it added, no square is too small.
 
         The square of a length is a sum over pairs of columns of numbers in public tables, in an
         order that depends on nothing. It rounds by as many eps as a number in them has terms, times
@@ -219,7 +219,7 @@ class CodedRows(LocalRows):
         return n_terms * _EPS * (self.map.spread * self.map.norm) ** 2
 
     def _squares(self, moved, centre):
-        """Return squares of lengths of rows under the map, of what `_moved` returns."""
+        """Return squared lengths of rows under the map, from the result of `_moved`."""
         slices, first = self.expansion.slices, sum(self.expansion.widths)
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
         squares, gram = np.zeros(self.shape[0]), matrix.T @ matrix
@@ -240,7 +240,7 @@ class CodedRows(LocalRows):
         return squares
 
     def _each(self, function, items, *others):
-        """Return what a function returns of each item, in order, computed in all threads."""
+        """Return a function's results for each item, in order, computed in all threads."""
         return in_threads(lambda item: function(item, *others), items, self.n_threads)
 
     def _add_looked_up(self, part, i, tables, squares):
@@ -298,7 +298,7 @@ class CodedRows(LocalRows):
         return moved[i].T @ counts @ moved[j]
 
     def _of_pairs(self, rows, centre, weight):
-        """Return what products of pairs of some rows add up to, by one another and by cell."""
+        """Return sums of the products of pairs over some rows, by one another and by cell."""
         products = np.zeros((centre.size,) * 2)
         of_cells = np.zeros((self.expansion.n_cells, centre.size))
         for part in self._blocks(_AT_ONCE, rows):

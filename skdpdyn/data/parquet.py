@@ -321,7 +321,7 @@ def _dtype_of_numbers(field):
 
 
 def _check_names(schema, names, targets, categories):
-    """Refuse names that no column has, and exposures of what is no count; the error names them."""
+    """Refuse names that no column has, and exposures without counts; the error names them."""
     for name in [*names, *targets]:
         if schema.names.count(name) != 1:
             many = "several columns" if name in schema.names else "no column"

@@ -76,7 +76,7 @@ class Persons:
 
 
 def unit_of(groups, unit: str | None) -> str:
-    """Return the name of what a fit protects: of rows by themselves, or of what groups hold.
+    """Return the name of the unit a fit protects: a record, or the unit of groups.
 
     Parameters
     ----------

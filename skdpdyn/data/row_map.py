@@ -1,4 +1,4 @@
-"""A public map of rows, learnt before training: what conditioning does to each row by itself."""
+"""A public map of rows, learnt before training, that acts on each row by itself."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _ZERO = 1e-140  # rows of a smaller norm, whose square may not be a normal numbe
 
 
 def mapping_error(n_features: int, spread: float) -> float:
-    """Return what `RowMap.error` is for this number of columns and this spread."""
+    """Return `RowMap.error` for this number of columns and this spread."""
     return (2 * n_features + 32) * _EPS * spread
 
 
@@ -205,7 +205,7 @@ class RowMap:
     def divided(
         self, factor: np.ndarray, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return what `factors` does from the answer of `lengths`, which knows no ``norm``.
+        """Return `factors` from the answer of `lengths`, which does not depend on ``norm``.
 
         Both arrays are written over.
         """
@@ -216,7 +216,7 @@ class RowMap:
         return factor, lengths if self.centre is not None else np.empty(0), norms
 
     def coefficients(self, coef: np.ndarray) -> np.ndarray:
-        """Return W' coef: what rows of X are multiplied by, before ``scale``.
+        """Return W' coef, which multiplies rows of X before ``scale``.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class RowMap:
         return np.einsum("kj,jl->kl", coef, self.weights)  # BLAS depends on threads
 
     def shift(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return what raw predictions have beside their dot products, before ``offset``.
+        """Return the constant of raw predictions beside their dot products, before ``offset``.
 
         Parameters
         ----------

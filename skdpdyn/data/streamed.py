@@ -165,7 +165,7 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
                 yield X, X[:, 0]
 
     def _checked(self, edges):
-        """Yield rows, with targets as the loss takes them; refuse what no kernel may see."""
+        """Yield rows, with targets as the loss takes them; refuse rows that no kernel may see."""
         with closing(self.portions(edges)) as portions:
             for X, y in portions:
                 with np.errstate(all="ignore"):  # sums of large numbers may not be finite
@@ -175,7 +175,7 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
                 yield X, self._numbers(y)
 
     def _refuse_missing(self, X):
-        """Say which columns hold what is no number."""
+        """Name the columns that hold values other than numbers."""
         columns = np.flatnonzero(~np.all(np.isfinite(X), axis=0)).tolist()
         if self.feature_names is not None:
             columns = [self.feature_names[column] for column in columns]
@@ -192,7 +192,7 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
 
 def _in_advance(source, n_items):
-    """Yield what a generator does, while another thread goes on with it."""
+    """Yield a generator's items, while another thread runs ahead with it."""
     with closing(source), ThreadPoolExecutor(1) as pool:
         waiting = deque(pool.submit(next, source, None) for _ in range(n_items))
         try:
@@ -210,7 +210,7 @@ def _read(portions):
 
 
 def quietly(function: Callable[..., Any], *arguments: Any, failed: str) -> Any:
-    """Return what a function that reads rows returns, or raise an error that quotes no record."""
+    """Return the result of a function that reads rows, or raise an error that quotes no record."""
     try:
         return function(*arguments)
     except Exception as error:
@@ -261,7 +261,7 @@ class _Sums:
         self._known: dict = {}  # of each piece, once a pass has read it
 
     def close(self):
-        """Let go of what is known of rows."""
+        """Drop the cached factors and limits of rows."""
         self._known = {}
 
     def __call__(self, weights, intercept, shift):
@@ -274,7 +274,7 @@ class _Sums:
         return total.value()
 
     def _pieces(self):
-        """Yield the sums of whole chunks, with what kernels know of each row."""
+        """Yield the sums of whole chunks, with the cached factors and limits of each row."""
         edges, starts = self._edges, self._starts
         places, known = [int(edges[start]) for start in starts], len(self._known) == len(starts) - 1
         with closing(self._rows._portions(places, checked=not known)) as portions:

@@ -116,7 +116,7 @@ def counted(model, X, y, groups, adjacency, **asked):
 
 
 def _classes_of(model, asked):
-    """Return the classes of a model, None for a regression, or refuse what is for another kind."""
+    """Return the classes of a model, None for a regression; refuse options of another kind."""
     if not is_regressor(model) and not is_classifier(model):
         raise ValueError(f"a {type(model).__name__} is neither a classifier nor a regressor")
     classes = None if is_regressor(model) else np.asarray(model.classes_)
@@ -139,7 +139,7 @@ class _Owned:
 
     @classmethod
     def by(cls, groups, n_rows):
-        """Return what ids say; None: every row is a record."""
+        """Return the groups of rows that ids give; None: every row is a record."""
         persons, n = persons_of(groups, n_rows)
         if persons is None:
             return cls(n_rows)

@@ -64,7 +64,7 @@ class PrivateRocCurveDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Take the curve from what `evaluate` released.
+        """Take the curve from a result of `evaluate`.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class PrivateCalibrationDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Take the curve from what `evaluate` released.
+        """Take the curve from a result of `evaluate`.
 
         Parameters
         ----------

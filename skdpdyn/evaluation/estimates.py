@@ -110,6 +110,6 @@ def _within(value, low, high, bounds):
 
 
 def checked_confidence(confidence: Any) -> float:
-    """Return how often intervals cover, or raise an error that says what it must be."""
+    """Return how often intervals cover, or raise an error that names the allowed values."""
     requirement = "in (0, 1): how often intervals cover"
     return checked_number(confidence, "confidence", lambda x: 0 < x < 1, requirement)

@@ -1,4 +1,4 @@
-"""Results of an evaluation: metrics with intervals, and what they cost."""
+"""Results of an evaluation: metrics with intervals, and their cost."""
 
 import math
 from abc import abstractmethod
@@ -94,7 +94,7 @@ class PrivateEvaluation(Shown):
         return pandas.DataFrame(dict(self._columns()), index=list(self.metrics()))
 
     def privacy_report(self) -> PrivacyReport:
-        """Report on what was released, under which theorem, and what is not covered.
+        """Report on the release: its theorem, its cost, and the limits of its promise.
 
         Returns
         -------

@@ -172,6 +172,6 @@ def evaluate(
 
 
 def _leaks_of(model):
-    """Return what the guarantees of private models do not cover: their scores tell it, too."""
+    """Return the limits of the models' guarantees: their scores have the same ones."""
     private = [one for one in sources_of(model, "model") if one.guarantee is not None]
     return tuple(f"the model: {leak}" for leak in leaks_of(private))

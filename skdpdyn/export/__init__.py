@@ -5,7 +5,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Load a module on first use: both need what is slow to load."""
+    """Load a module on first use: both import packages that are slow to load."""
     if name not in ("io", "onnx"):
         raise AttributeError(f"module 'skdpdyn.export' has no attribute {name!r}")
     return import_module(f"skdpdyn.export.{name}")

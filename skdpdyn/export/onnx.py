@@ -275,7 +275,7 @@ def _convert_terms(scope, operator, container):
 
 
 def _tables_of_columns(explainer):
-    """Return what is read of each cell, by column: weights, low cosines, features less the centre.
+    """Return the numbers of each cell, by column: weights, low cosines, features less the centre.
 
     Then where each column's part starts in all that is read, and the places of both factors of each
     product of a pair.
@@ -291,7 +291,7 @@ def _tables_of_columns(explainer):
 
 
 def _matrices_of_parts(explainer, starts):
-    """Return matrices of what is read, and of products, and a constant: for terms, for lengths."""
+    """Return matrices of cells and of products, and a constant: for terms, for lengths."""
     expansion, row_map, weights = explainer.expansion_, explainer.row_map, explainer.weights
     n_outputs, n_columns, n_terms = len(weights), len(expansion.columns), explainer.centres.shape[1]
     of_rows = np.zeros((starts[-1], n_outputs, n_terms))
@@ -314,7 +314,7 @@ def _matrices_of_parts(explainer, starts):
 
 
 def _read_text(values, column, said, dtype, version):
-    """Return the node of what is said of levels of text; text of length 0 is missing."""
+    """Return the node of levels of text; text of length 0 is missing."""
     from skl2onnx.algebra.onnx_ops import OnnxGather, OnnxLabelEncoder, OnnxReshape
 
     missing, other = len(said) - 1, len(said) - 2
@@ -335,7 +335,7 @@ def _read_text(values, column, said, dtype, version):
 
 
 def _read_cells(values, column, said, dtype, version):
-    """Return the node of what is said of the cells that a column's values are in."""
+    """Return the node of the cells that a column's values are in."""
     from onnx import TensorProto
     from skl2onnx.algebra.onnx_ops import (
         OnnxAdd,

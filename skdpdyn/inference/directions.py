@@ -88,7 +88,7 @@ class Coordinates:
 def shares_of_coordinates(
     rows: LocalRows, budget: Budget, intercept: bool, adds_up: bool = True
 ) -> dict[str, Share]:
-    """Return what learning coordinates takes, from public numbers; nothing of few records.
+    """Return the shares of learning coordinates, from public numbers; none for few records.
 
     ``adds_up``: whether weights of rows add up to the number of records.
     """

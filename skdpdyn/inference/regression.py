@@ -341,7 +341,7 @@ class Columns:
     def ready(
         self, model: Any, rows: LocalRows, spending: Spending
     ) -> tuple[LocalRows, Units, str]:
-        """Return rows in units of their bounds, and what is said of levels, which are bought."""
+        """Return rows in units of their bounds, and the levels, which are bought."""
         rows, bounds, one_hot, said = copy(rows), self.bounds, self.one_hot, ""
         if self.cells is not None:
             told = self.cells.buy(rows, spending)
@@ -374,7 +374,7 @@ class _Fit:
 
     @classmethod
     def of(cls, model, reading, rows, columns, unit, robust):
-        """Return what to fit."""
+        """Return the model to fit."""
         attributes = reading.target.attributes
         link = _link(model, attributes, bool(rows.exposure.size))
         return cls(
@@ -390,7 +390,7 @@ class _Fit:
         )
 
     def run(self) -> tuple[Estimates, str]:
-        """Buy and publish everything; return estimates, and what else is said of them."""
+        """Buy and publish everything; return estimates, and their notes."""
         model, rows, intercept = self.model, self.rows, bool(self.model.fit_intercept)
         n_samples = rows.n_records
         budget = Budget.for_samples(
@@ -429,7 +429,7 @@ class _Fit:
 
     @property
     def estimand(self) -> str:
-        """Sentence that says what is estimated."""
+        """Sentence that names the estimand."""
         known = self.attributes
         if isinstance(self.link, Classes):
             first, second, *others = known["classes_"]
@@ -493,7 +493,7 @@ def _weights_at_risk(at_risk, n_rows):
 
 
 def _link(model, attributes, has_exposure) -> Link:
-    """Return the likelihood of targets, from what is public of them."""
+    """Return the likelihood of targets, from their public facts."""
     if "classes_" in attributes:
         return Classes(attributes["classes_"].size)
     if not model.family.targets.takes_exposure:

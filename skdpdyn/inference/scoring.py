@@ -241,7 +241,7 @@ class Numbers(Bought):
 
 
 def shares_of_scoring(link: Link, left: float, intercept: bool, robust: bool) -> dict[str, Share]:
-    """Return what scoring buys of the part ``left`` of mu^2."""
+    """Return the shares of scoring within the part ``left`` of mu^2."""
     parts = dict(link.start_shares) if intercept else {}
     for k, gradient in enumerate(link.gradients):
         if link.limits:
@@ -351,7 +351,7 @@ class Scoring:
         return self._estimates(steps[-link.n_averaged :], curvature, terms, limit, is_rare)
 
     def _estimates(self, steps, curvature, terms, limit, is_rare):
-        """Return the mean of what the last steps say, with the covariance of its errors."""
+        """Return the mean of the last steps' estimates, with the covariance of its errors."""
         noise = 1 / sum(std**-2 for _, _, std in steps)
         inverse = inverted(curvature, noise / MOST_NOISE if is_rare else 0.0)
         last, size = steps[-1][0], steps[-1][0].size

@@ -277,7 +277,7 @@ class PrivateSummary(Shown):
         return pandas.DataFrame(dict(self._columns(odds_ratios)), index=list(self.names))
 
     def as_text(self, *, odds_ratios: bool = False) -> str:
-        """Return the table as text, which is what ``print`` shows.
+        """Return the table as text, as ``print`` shows it.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class PrivateSummary(Shown):
         return Document(self.title, [("", *names), *rows], self._notes(), self.leaks_)
 
     def privacy_report(self) -> PrivacyReport:
-        """Report on what was released for this table; the model reports on itself.
+        """Report on the releases behind this table; the model reports on itself.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Loops over rows that are cells of public tables: what additive models look up, and add up.
+"""Loops over rows of cells in public tables: the lookups and sums of additive models.
 
 A row's numbers depend on its own cells alone, in an order that depends on nothing.
 """
@@ -36,7 +36,7 @@ def _of_codes(*kinds: Any) -> Callable:
 
 @inner
 def _write_low(codes, r, starts, low, low_starts, out):
-    """Write what products have of each cell of a row."""
+    """Write the numbers of each cell of a row that products multiply."""
     for j in range(codes.shape[1]):
         cell, first = np.uintp(starts[j]) + np.uintp(codes[r, j]), low_starts[j]
         for k in range(low_starts[j + 1] - first):
@@ -59,7 +59,7 @@ def write_products(codes, starts, low, low_starts, places, weights, out):
     *(_numbers, _numbers, _numbers, _sums_of_rows),
 )
 def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, factor, out):
-    """Write what each column and each pair of a row says beyond a centre, times its factor."""
+    """Write the contribution of each column and pair, less the centre's, times its factor."""
     n_columns = codes.shape[1]
     of_row = np.empty(low_starts[-1])
     for r in range(codes.shape[0]):
@@ -77,7 +77,7 @@ def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, f
 
 @_of_codes(_i64, _i64, _i64, _numbers, _sums)
 def add_cells(codes, i, j, stride, table, out):
-    """Add to each row what a table says of its cells in two columns."""
+    """Add to each row the number in a table for its cells in two columns."""
     for r in range(codes.shape[0]):
         out[r] += table[np.uintp(codes[r, i]) * np.uintp(stride) + np.uintp(codes[r, j])]
 
@@ -91,7 +91,7 @@ def count_cells(codes, i, j, stride, weight, out):
 
 @_of_codes(_places, _table, _table, _numbers, _sums)
 def add_dots(codes, starts, beside, numbers, centre, out):
-    """Add the products of a row's numbers, less a centre, and of what stands beside its cells."""
+    """Add the products of a row's numbers, less a centre, and of the numbers beside its cells."""
     for r in range(codes.shape[0]):
         dot = 0.0
         for j in range(codes.shape[1]):

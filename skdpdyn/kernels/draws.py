@@ -153,7 +153,7 @@ class PoissonBatches:
 
     @property
     def numbers(self):
-        """Return what the sampler knows: block, probability of a candidate, and their law."""
+        """Return the state of the sampler: block, probability of a candidate, and their law."""
         k = min(max(0, -math.frexp(self.sampling_probability)[1]), _MOST_BITS)
         kept = math.floor(math.ldexp(self.sampling_probability, k) * _UNIFORM) / _UNIFORM
         return np.concatenate([[2.0**k, kept], law_of_block(k)])

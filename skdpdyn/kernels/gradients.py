@@ -408,7 +408,7 @@ def _cell_streams(residual, X, n_outputs, n_weights, n_rows):
 
 
 def _cell_room(residual, X, n_outputs, size):
-    """Return room for what products have of the cells of a block's rows."""
+    """Return room for the numbers of a block's cells that products multiply."""
     return np.zeros((X[3][-1], size))
 
 
@@ -430,7 +430,7 @@ def _cell_dots(residual, X, n_outputs, place, weights, dots, room):
 
 @register_jitable
 def _look_up(X, start, count, room):
-    """Write what products have of some rows, column by column: row by row takes three times."""
+    """Write the numbers that products multiply, column by column: by row it takes three times."""
     codes, starts, low, low_starts, _ = X
     for j in range(codes.shape[1]):
         of_column, first = np.uintp(j), np.uintp(low_starts[j])
@@ -443,7 +443,7 @@ def _look_up(X, start, count, room):
 
 @register_jitable
 def _say_products(room, places, weights, dots, at, block):
-    """Add what products say of a block's rows, 32 rows at a time.
+    """Add the products' part of a block's predictions, 32 rows at a time.
 
     Neighbours with the same first factor are summed before they are multiplied by it.
     """
@@ -637,7 +637,7 @@ class Dense:
         return residual_matrix_function if self.several else residual_function
 
     def rows_type(self, dtype):
-        """Return the numba type of what `rows` returns."""
+        """Return the numba type of the result of `rows`."""
         return readonly(dtype, 2)
 
     def rows(self, X):
@@ -656,7 +656,7 @@ class Dense:
         return "float64"
 
     def room_type(self, dtype):
-        """Return the numba type of what `room` returns."""
+        """Return the numba type of the result of `room`."""
         return writable(np.float64, 2)
 
     def room(self, rows, size):
@@ -693,7 +693,7 @@ class Csr(Dense):
     gather = staticmethod(_gather_csr)
 
     def rows_type(self, dtype):
-        """Return the numba type of what `rows` returns."""
+        """Return the numba type of the result of `rows`."""
         places = readonly(np.int64)
         return types.Tuple((readonly(dtype), readonly(np.uint32), places, places))
 
@@ -707,7 +707,7 @@ class Csr(Dense):
         return dtype
 
     def room_type(self, dtype):
-        """Return the numba type of what `room` returns."""
+        """Return the numba type of the result of `room`."""
         places = writable(np.int64)
         return types.Tuple((readonly(dtype), readonly(np.uint32), places, places))
 
@@ -743,11 +743,11 @@ class Cells(Dense):
     gather = staticmethod(_gather_cells)
 
     def rows_type(self, dtype):
-        """Return the numba type of what `rows` returns."""
+        """Return the numba type of the result of `rows`."""
         return self._type(readonly(self.codes, 2))
 
     def room_type(self, dtype):
-        """Return the numba type of what `room` returns."""
+        """Return the numba type of the result of `room`."""
         return self._type(writable(self.codes, 2))
 
     def _type(self, codes):

@@ -48,14 +48,14 @@ def _kernel_sources() -> str:
 
 
 class _CheckedFiles(IndexDataCacheFile):
-    """Files of compiled code that say what they hold, with a checksum.
+    """Files of compiled code with their signature and a checksum.
 
     Two processes that compile at once may write to one file, and one of them then finds the code of
     the other, which is of another signature or an older source.
     """
 
     def save(self, key, data):
-        """Write compiled code, and what it was compiled from."""
+        """Write compiled code, and a digest of its source."""
         super().save(key, (self._source_stamp, key, data))
 
     def load(self, key):
@@ -155,7 +155,7 @@ def inlined(function: Callable) -> Any:
 
 
 def merged(function: Callable) -> Any:
-    """Decorate functions that are called in one place: compiled as a part of what calls them.
+    """Decorate functions that are called in one place: compiled as a part of their caller.
 
     Every function is compiled whole, with all that it calls: a chain of ten costs ten times.
     """

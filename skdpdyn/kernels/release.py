@@ -88,7 +88,7 @@ def descends_evenly(first, source):
 
 @inner
 def goes_on_from(digit_of_both, even, source):
-    """Return what `half_decay` does where two first digits are equal, so that all decide."""
+    """Return the answer of `half_decay` where two first digits are equal, so that all decide."""
     numbers = [digit_of_both]
     if not is_less(numbers, [digit_of_both], source):
         return even
@@ -310,7 +310,7 @@ def _exponential(source):
 
 @cache
 def _compiled(function):
-    """Compile what Python calls: at the first call, for most imports need nothing of it."""
+    """Compile functions that Python calls at the first call: most imports release nothing."""
     if function is _release_gaussian:
         numbers = readonly(np.float64)
         signature = types.boolean(numbers, numbers, source_type, writable(np.float64))

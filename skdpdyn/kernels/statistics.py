@@ -53,7 +53,7 @@ _vector, _output = readonly(np.float64), writable(np.float64)
 
 
 class Ball(NamedTuple):
-    """Numbers of a map, and of what is added up, as kernels read them."""
+    """Numbers of a map, and of the sums over it, as kernels read them."""
 
     radius: float  # that rows are scaled into first; inf: they are taken as they are
     most: float  # largest square of a norm that is allowed
@@ -74,7 +74,7 @@ _ball = types.NamedUniTuple(_f64, len(Ball._fields), Ball)
 
 @dataclass(frozen=True, eq=False)
 class Statistic:
-    """Public description of what a pass adds up.
+    """Public description of the sums of a pass.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Statistic:
     keep: bool = False
 
     def n_columns(self, n_features: int) -> int:
-        """Return the number of columns of what is multiplied."""
+        """Return the number of columns that are multiplied."""
         n_features = n_features if self.projection is None else self.projection.shape[1]
         return n_features + (self.constant > 0) + (self.targets > 0)
 
@@ -151,14 +151,14 @@ def _padded(size):
 
 @inner
 def _factor(square, radius):
-    """Return what brings a row with this square of a norm into the ball."""
+    """Return the factor that brings a row with this squared norm into the ball."""
     norm = np.sqrt(square)
     return radius / (norm if norm > radius else radius) if radius < np.inf else 1.0
 
 
 @inner
 def _divided(length, of):
-    """Return what a row of this length is multiplied by."""
+    """Return the factor of a row of this length."""
     if of.norm == 0.0:
         return 1.0
     if of.unit > 0.0:
@@ -398,7 +398,7 @@ def _of_csr(
     X, row_weight, y, of, shift, scales, matrix, what, grid, edges, first_chunk, last_chunk,
     factors, lengths, sums, totals, z, turned,
 ):  # fmt: skip
-    """Do what `_of_dense` does for CSR rows, which have no centre and a diagonal W."""
+    """Do the sums of `_of_dense` for CSR rows, which have no centre and a diagonal W."""
     values, columns, starts, ends = X
     width, within, n_features = shift.size, True, np.int64(of.columns)
     for c in range(first_chunk, last_chunk):

@@ -17,7 +17,7 @@ from skdpdyn.kernels.jit import entry, readonly, strict, writable
 
 @strict
 def add(total, term):
-    """Add a vector to ``total``, whose second row is what additions have rounded away."""
+    """Add a vector to ``total``, whose second row holds the rounded-off remainders."""
     for j in range(term.size):
         before, one = total[0, j], term[j]
         after = before + one

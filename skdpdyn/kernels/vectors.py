@@ -207,7 +207,7 @@ else:  # compiled
         return vectors[0]
 
     def _unpacked(builder, signature, args):
-        """Return the arguments, tuples as lists of what is in them."""
+        """Return the arguments, with tuples as lists of their items."""
         kinds = zip(signature.args, args, strict=True)
         return [
             cgutils.unpack_tuple(builder, arg) if isinstance(kind, types.BaseTuple) else arg

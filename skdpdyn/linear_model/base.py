@@ -1,4 +1,4 @@
-"""Bases of the estimators: parameters, the fit, predictions, and what others can use."""
+"""Bases of the estimators: parameters, the fit, predictions, and exports."""
 
 from abc import ABC
 from typing import Any, ClassVar, Self
@@ -293,7 +293,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return super().set_params(**params)
 
     def privacy_cost(self, n_samples: int, n_features: int) -> Guarantee:
-        """Return what a fit on data of this shape will spend, from public numbers alone.
+        """Return the cost of a fit on data of this shape, from public numbers alone.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         )
 
     def _estimand(self):
-        """Say whose predictions are right, and what weights of rows are taken to follow from."""
+        """Say whose predictions are right, and which facts weights of rows may follow from."""
         unit, weighted = self.privacy_.unit, getattr(self, "weight_bounds", None) is not None
         own = [f"that each weight follows from its own {unit} alone"] * weighted
         if unit == "record":
@@ -352,7 +352,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return () if taken else ("the sets of possible labels or target bounds",)
 
     def _shortening(self):
-        """Say by which rule rows are shortened, and what that makes of coefficients."""
+        """Say by which rule rows are shortened, and its effect on coefficients."""
         shortened = getattr(getattr(self, "conditioning_", None), "shortened", None)
         if shortened is None:
             return ()
@@ -454,7 +454,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return products
 
     def to_sklearn(self) -> Any:
-        """Return a fitted pipeline of scikit-learn that predicts what this model does.
+        """Return a fitted pipeline of scikit-learn with the same predictions.
 
         Its first step is the public map of rows, a `skdpdyn.preprocessing.RowMapper`, its second a
         linear model of scikit-learn with this model's coefficients. (To copy ``coef_`` alone is not
@@ -508,7 +508,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return pipeline
 
     def export(self, folder: Any, formats: Any = ("skops",), **deployment: Any) -> Any:
-        """Write a release folder: the model without its data, its promise, and what checks it.
+        """Write a release folder: the model without its data, and its promise with its checks.
 
         It holds the model, the report as JSON, the model card, with ``deployment`` a record for
         the registry of deployments, and checksums. ``python -m skdpdyn check folder`` is

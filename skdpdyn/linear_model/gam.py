@@ -140,7 +140,7 @@ class AdditiveModel(PrivateLinearModel):
         return (*levels, "coefficients", free)
 
     def _weights(self):
-        """Return what each output says of each cell, and of products, from what was released."""
+        """Return each output's number for each cell and product, from the released coefficients."""
         expansion = self.expansion_
         weights = np.array([expansion.cells(coef) for coef in np.atleast_2d(self.coef_)])
         for j, sign in monotonic(self, len(expansion.columns)).items():
@@ -151,7 +151,7 @@ class AdditiveModel(PrivateLinearModel):
         return weights
 
     def _explainer(self):
-        """Return the step that turns rows into what each term adds to raw predictions."""
+        """Return the step that turns rows into the contribution of each term."""
         check_is_fitted(self)
         return Explainer(
             self.expansion_,
@@ -164,7 +164,7 @@ class AdditiveModel(PrivateLinearModel):
         )
 
     def _scaled_products(self, X):
-        """Return raw predictions without intercepts: the sums of what each term adds."""
+        """Return raw predictions without intercepts: the sums of all contributions."""
         explainer = self._explainer()
         terms = explainer.terms(read_cells(self, X, reset=False))
         products = terms.sum(axis=2) + explainer.centres.sum(axis=1)
@@ -174,7 +174,7 @@ class AdditiveModel(PrivateLinearModel):
 
     @property
     def terms_(self) -> list[str]:
-        """Names of what `explain` returns: "intercept", the columns, and pairs as "a * b".
+        """Names of the columns of `explain`: "intercept", the columns, and pairs as "a * b".
 
         Where a column has such a name itself, "intercept" or the pair is in parentheses.
         """
@@ -198,7 +198,7 @@ class AdditiveModel(PrivateLinearModel):
 
     @property
     def shapes_(self) -> dict[str, Shape]:
-        """What was learnt of each column and pair, with the noise of training; free of charge.
+        """The curve of each column and pair, with the noise of training; free of charge.
 
         It holds for rows that are not shortened; longer ones have all terms smaller by one factor,
         see `explain`. It is computed at each access: keep it under a name where there are many
@@ -222,7 +222,7 @@ class AdditiveModel(PrivateLinearModel):
         return (self.units_[1] * (high - low) / 2, 1.0) if self.loss == "squared" else None
 
     def explain(self, X: Any) -> np.ndarray:
-        """Return what each term adds to the raw prediction of each row.
+        """Return the contribution of each term to the raw prediction of each row.
 
         Parameters
         ----------
@@ -245,7 +245,7 @@ class AdditiveModel(PrivateLinearModel):
         return explained if explained.shape[2] > 1 else explained[:, :, 0]
 
     def to_sklearn(self) -> Any:
-        """Return a fitted pipeline of scikit-learn that predicts what this model does.
+        """Return a fitted pipeline of scikit-learn with the same predictions.
 
         Its first step explains rows, as `explain` does, and its second is a linear model of
         scikit-learn that adds up. The pipeline does not know what was spent.
@@ -327,7 +327,7 @@ class CutRegressor(LinearRegression):
 
 
 class Explainer(TransformerMixin, BaseEstimator):
-    """Turn rows into what each term of a fitted additive model adds to raw predictions.
+    """Turn rows into the contribution of each term of a fitted additive model.
 
     `PrivateGAMClassifier.to_sklearn` and `PrivateGAMRegressor.to_sklearn` make such steps.
 
@@ -406,7 +406,7 @@ class Explainer(TransformerMixin, BaseEstimator):
         return terms.reshape(len(terms), -1)
 
     def terms(self, cells: Coded) -> np.ndarray:
-        """Return what each term adds to raw predictions, beside what it adds at the centre.
+        """Return the contribution of each term to raw predictions, less that at the centre.
 
         Parameters
         ----------
@@ -517,7 +517,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
 
     @property
     def family(self) -> Family:  # type: ignore[override]
-        """What is learnt: by two classes, or by several."""
+        """Logistic for two classes, softmax for more."""
         classes = self.classes if self.classes is not None else vars(self).get("_seen")
         classes = vars(self).get("classes_") if classes is None else classes
         several = classes is not None and len(classes) > 2
@@ -647,7 +647,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
 
     @property
     def family(self) -> Family:  # type: ignore[override]
-        """What is learnt: numbers, or rates of counts."""
+        """Squared loss for numbers, Poisson for rates of counts."""
         checked_choice(self.loss, "loss", ["squared", "poisson"])
         if self.loss == "poisson":
             return replace(PrivatePoissonRegressor.family, expand=expand)

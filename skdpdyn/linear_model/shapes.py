@@ -1,4 +1,4 @@
-"""Shapes of additive models: what was learnt of each column, with the noise that training brought.
+"""Shapes of additive models: the curve of each column, with the noise of training.
 
 Everything here follows from what a fit released, and costs nothing.
 """
@@ -22,7 +22,7 @@ _MEAN_SQUARE = 0.8  # of the length of mapped rows, half of which are shorter th
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What an additive model says of a column, or of a pair of columns.
+    """The contribution of a column, or of a pair of columns, to an additive model.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class _Moments:
 
 @dataclass(frozen=True, eq=False)
 class _Noise:
-    """What the noise of training brings to coefficients: a factor for each direction."""
+    """Factors of the noise of training in coefficients, one for each direction."""
 
     vectors: np.ndarray  # of features, as directions of mapped rows, in units of raw predictions
     mean: np.ndarray

@@ -1,4 +1,4 @@
-"""The candidates of a private search: what may be tuned, and how one is drawn and built."""
+"""The candidates of a private search: tunable parameters, and how one is drawn and built."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

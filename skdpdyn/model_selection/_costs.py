@@ -1,4 +1,4 @@
-"""Who says what a fit costs."""
+"""Sources of the cost of a fit."""
 
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator

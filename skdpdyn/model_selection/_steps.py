@@ -1,4 +1,4 @@
-"""Rules, one for each kind of step, for what the steps of a pipeline learn from records.
+"""Rules, one for each kind of step, for the facts that a pipeline learns from records.
 
 The steps are scikit-learn's, so the rules are no methods of theirs. A kind without a rule is taken
 to learn from the records, unless its own tags say that it needs no fit; and so is one that inherits

@@ -1,4 +1,4 @@
-"""The trials of a private search: their number, what each may spend, and how one is run."""
+"""The trials of a private search: their number, the cost of each, and how one is run."""
 
 import math
 from contextlib import nullcontext

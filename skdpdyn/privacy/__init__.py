@@ -1,4 +1,4 @@
-"""The theory: what a noisy run costs, and how much noise a budget needs. Usable on its own."""
+"""The theory: the cost of a noisy run, and the noise that a budget needs. Usable on its own."""
 
 from skdpdyn.privacy.accountants import (
     ACCOUNTANTS,

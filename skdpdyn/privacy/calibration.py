@@ -440,7 +440,7 @@ def least_noise(
 
 
 def _exponential(log_noise: float, extreme: str) -> float:
-    """Return the noise, or refuse what is no double."""
+    """Return the noise, or refuse a value that is no double."""
     if not abs(log_noise) < _LARGEST_LOG:
         raise CalibrationError(extreme)
     return math.exp(log_noise)

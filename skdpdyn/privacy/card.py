@@ -1,4 +1,4 @@
-"""The model card: what was promised, to whom, under which assumptions, and how to check it."""
+"""The model card: the promise, to whom it is made, its assumptions, and how to check it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

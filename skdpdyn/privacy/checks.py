@@ -71,7 +71,7 @@ def checked_choice(value: Any, name: str, choices: Any, others: str = "") -> str
 
 
 def checked_flag(value: Any, name: str, others: str = "") -> bool:
-    """Return True or False; a text or a number is neither; ``others``: what else is allowed."""
+    """Return True or False; a text or a number is neither; ``others``: other allowed values."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r} must be {others}True or False")
     return bool(value)

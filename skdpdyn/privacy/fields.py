@@ -1,4 +1,4 @@
-"""Fields of records that say what they hold, and are checked when a record is made.
+"""Fields of records with their own checks, which run when a record is made.
 
 ``noise_multiplier: Positive`` is a float to a type checker; `Checked` reads the check beside it.
 """
@@ -24,13 +24,13 @@ from skdpdyn.privacy.checks import (
 
 @dataclass(frozen=True)
 class Check:
-    """A check of a value and its name, which returns what to keep, or raises; help shows words."""
+    """A check of a value and its name: it returns the value to keep, or raises."""
 
     kept: Callable[[Any, str], Any]
     words: str
 
     def __call__(self, value: Any, name: str) -> Any:
-        """Return what to keep."""
+        """Return the value to keep."""
         return self.kept(value, name)
 
     def __repr__(self) -> str:

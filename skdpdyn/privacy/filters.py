@@ -29,7 +29,7 @@ _ORDERS = 1 + np.geomspace(1e-2, 1e4, 2000)
 
 @dataclass(frozen=True)
 class Filter(Checked):
-    """A rule that stops spending in time, whatever costs were chosen in view of what came out.
+    """A rule that stops spending in time, however costs were chosen after earlier results.
 
     A composed epsilon is a guarantee if no cost depends on outcomes. A filter adds up one number
     for each release, and refuses the release that would pass a limit fixed beforehand:
@@ -143,7 +143,7 @@ class Filter(Checked):
             )
 
     def guarantee(self, cap: Budget, unit: str) -> Guarantee:
-        """Return what the cap promises, however costs are chosen."""
+        """Return the guarantee of the cap, however costs are chosen."""
         return ApproximateDP(cap.epsilon, cap.delta, cap.adjacency, unit)
 
     def _spent(self, cost: Guarantee, cap: Budget) -> Fraction:

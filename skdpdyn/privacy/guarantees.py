@@ -239,7 +239,7 @@ class Guarantee(Checked, ABC):
         return self.delta(0.0)
 
     def mu_and_regret(self, failure: float = 1e-10) -> tuple[float, float]:
-        """Return the least mu of Gaussian differential privacy that covers this, and what it loses.
+        """Return the least mu of Gaussian differential privacy that covers this, and the loss.
 
         The profile is at most that of ``GaussianDP(mu, failure=failure)``. With f and g the
         tradeoff curves of this guarantee and of mu, the regret is the least r with f(x + r) - r <=
@@ -356,7 +356,7 @@ class Guarantee(Checked, ABC):
         return self if unit == self.unit else replace(self, unit=unit)  # type: ignore[type-var]
 
     def for_unit(self, unit: str) -> Any:
-        """Return what this guarantee implies for another unit.
+        """Return the guarantee that this one implies for another unit.
 
         A guarantee of a "person" implies one of a "record", whose owner is one person:
 
@@ -920,7 +920,7 @@ class ApproximateDP(Guarantee):
 
 
 def composed(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return what several releases, at least one, of the same records cost together.
+    """Return the joint cost of several releases, at least one, of the same records.
 
     Gaussian ones are composed first, in closed form.
     """

@@ -102,7 +102,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True)
 class Goal:
-    """Logarithm of the delta that grids are for, and what is nearly epsilon there, or infinity."""
+    """Logarithm of the delta that grids are for, and a near epsilon there, or infinity."""
 
     log_delta: float
     epsilon: float = math.inf
@@ -327,7 +327,7 @@ class Tilted:
         return sums[::-1]
 
     def _before(self, within: Any, after: Any, length: float) -> tuple[float, float]:
-        """Add the sums of what begins after a length to those of what is within it.
+        """Fold the sums beyond a length onto those within it.
 
         w(x + y) = e^(-t y) (w(x) + e^(-(t + 1) x) (1 - e^-y)).
         """
@@ -608,7 +608,7 @@ def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY)
 
 
 def _under(masses: Masses, step: float, constant: float | None = None) -> tuple[Masses, float]:
-    """Return masses times exp(step i - constant), rounded up; None: what makes their sum 1."""
+    """Return masses times exp(step i - constant), rounded up; None: their sum becomes 1."""
     constant = masses.log_moment(step) if constant is None else constant
     with np.errstate(invalid="ignore"):
         terms = np.abs(masses.log_probs) + np.abs(step * masses.indices) + abs(constant) + 1
@@ -782,7 +782,7 @@ def _window(total: _Sum) -> tuple[int, int]:
     whole, centre, variance = total.moments(0.0)
 
     def deviation(sign: int) -> float:
-        """Return what the total exceeds its mean by with a probability of at most that."""
+        """Return the excess of the total over its mean that has at most this probability."""
         least = math.inf
         for reach in sign * _REACHES / math.sqrt(max(variance, 1e-300)):
             moment = total.moments(float(reach))[0] - whole - reach * centre

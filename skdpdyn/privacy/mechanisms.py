@@ -795,7 +795,7 @@ def _check_batches(record: Mechanism) -> None:
 
 
 def _check_descent(record: Mechanism) -> None:
-    """Check what the fields of all kinds of noisy gradient descent must be together."""
+    """Check the fields of all kinds of noisy gradient descent against one another."""
     if record.smoothness is not None and record.smoothness < record.strong_convexity:
         raise ValueError(
             f"smoothness={record.smoothness} must be >= strong_convexity={record.strong_convexity}"

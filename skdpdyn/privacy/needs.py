@@ -44,7 +44,7 @@ def checked_bound(bound: str) -> str:
 
 
 def needs(bound: str) -> Needs:
-    """Return what a bound needs.
+    """Return the hypotheses of a bound.
 
     Parameters
     ----------

@@ -355,7 +355,7 @@ class PrivacyLossDP(Guarantee):
         object.__setattr__(self, "failure", gaussian.failure)
 
     def _check_part(self, part: Any) -> None:
-        """Refuse what cannot be composed, or protects something else."""
+        """Refuse costs that cannot be composed, or that protect another unit."""
         if not isinstance(part, Guarantee):
             raise ValueError(f"part {part!r} must be a guarantee")
         if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:

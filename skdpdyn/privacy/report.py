@@ -1,4 +1,4 @@
-"""The privacy report: what was spent, by which theorem, and what it does not cover."""
+"""The privacy report: the cost of a release, its theorem, and the limits of its promise."""
 
 import json
 import math

@@ -171,7 +171,7 @@ class RoundedDP(Guarantee):
         return (_REACH + math.sqrt(2 * limit)) * self.mu / 2
 
     def _lost(self, epsilon: Floats, own: float) -> Any:
-        """Return what both sides add to delta, one side's epsilon being ``own``."""
+        """Return the part of delta of both sides, given one side's epsilon ``own``."""
         return np.exp(
             np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0)
         )

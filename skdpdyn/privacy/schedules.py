@@ -87,7 +87,7 @@ def curvature_aware_schedule(
     cooling: bool = False,
     max_steps: int = MAX_STEPS,
 ) -> Any:
-    """Return steps and step size that train for ``time``, less what the regulariser forgets.
+    """Return steps and step size that train for ``time``, less the regulariser's forgetting.
 
     Under a strong convexity alpha, noise piles up to (1 - exp(-alpha t)) / alpha instead of t, so
     the target is reached later, or, from 0.9 / alpha on, never: then training stops when 90 % of

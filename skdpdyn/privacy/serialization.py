@@ -1,4 +1,4 @@
-"""Records and guarantees as JSON, so that what was spent can be stored and checked later."""
+"""Records and guarantees as JSON, so that costs can be stored and checked later."""
 
 import hashlib
 import json

@@ -38,7 +38,7 @@ def stored(kind: _Kind) -> _Kind:
 
 
 def stored_part(kind: _Kind) -> _Kind:
-    """Register what is stored inside a guarantee only: a curve, say.
+    """Register a class that is stored inside a guarantee only: a curve, say.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Words of reports: what is shown of a record, a guarantee and the assumptions behind it."""
+"""Words of reports: sentences for records, guarantees and the assumptions behind them."""
 
 import math
 from collections import Counter

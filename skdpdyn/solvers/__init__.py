@@ -1,4 +1,4 @@
-"""Learning algorithms: each says what it would release, and runs exactly that."""
+"""Learning algorithms: each names its release before it runs, and runs exactly that."""
 
 from skdpdyn.solvers.base import Solver
 from skdpdyn.solvers.dp_sgd import DPSGD

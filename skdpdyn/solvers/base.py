@@ -239,7 +239,7 @@ def check_stable(step_size: Any, objective: Objective) -> None:
 
 
 def checked_step_size(step_size: Any, names: str = "'auto'") -> float | None:
-    """Return a positive number, or None for "auto"; ``names``: what else the error allows."""
+    """Return a positive number, or None for "auto"; ``names``: other values the error allows."""
     if is_auto(step_size):
         return None
     requirement = (

@@ -1,4 +1,4 @@
-"""Output perturbation: learn without noise, then add noise once to what was learnt."""
+"""Output perturbation: learn without noise, then add noise once to the coefficients."""
 
 import math
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""What the package needs and no user meets: threads, chunks, progress, start-up."""
+"""Helpers that no user meets: threads, chunks, progress, start-up."""

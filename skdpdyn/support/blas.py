@@ -62,7 +62,7 @@ def _openmp_threads():
 
 
 def in_threads(function: Callable, items: Iterable, n_threads: int) -> Iterator[Any]:
-    """Yield what a function returns of each item, in order, computed by some threads."""
+    """Yield a function's results for each item, in order, computed by some threads."""
     if n_threads <= 1:
         yield from map(function, items)
         return

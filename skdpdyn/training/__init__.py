@@ -1,1 +1,1 @@
-"""One fit: what is asked, planned, bought, run and published."""
+"""One fit, from the request to the published attributes."""

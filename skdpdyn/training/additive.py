@@ -1,4 +1,4 @@
-"""Columns of additive models: what is public of them, and how rows become cells."""
+"""Columns of additive models: their public facts, and how rows become cells."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ _PRIVATE = Levels((), learnt=True)
 def public_columns(
     model: Any, n_features: int, names: Sequence[str] | None, kinds: Sequence[str] | None
 ) -> tuple[Numbers | Levels, ...]:
-    """Return what is public of each column, or an error that says what to write.
+    """Return the public facts of each column, or an error that says how to give them.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def _levels(model, keys):
 
 
 def public_levels(key: Hashable, levels: Any) -> Levels:
-    """Return public levels of a column, or an error that says what to write."""
+    """Return public levels of a column, or an error that says how to give them."""
     if is_named(levels, "private"):
         return _PRIVATE
     levels = getattr(levels, "categories", levels)  # of a type with explicit levels
@@ -136,7 +136,7 @@ def _bounds(bounds, numbers, names, n_features):
 
 
 def counted_columns(model: Any, n_features: int) -> tuple[Numbers | Levels, ...]:
-    """Return what is public of columns in some order, where only their number is known."""
+    """Return the public facts of columns in some order, where only their number is known."""
     by_name = [*model.categories] if isinstance(model.categories, dict) else []
     if isinstance(model.bounds, dict):
         by_name += [key for key in model.bounds if key not in by_name]

@@ -128,7 +128,7 @@ _Estimator = TypeVar("_Estimator")
 
 @contextmanager
 def all_or_nothing(estimator: _Estimator) -> Iterator[_Estimator]:
-    """Fit a copy and publish what it learnt at once, so that no error or thread leaves a mixture.
+    """Fit a copy and publish its attributes at once, so that no error or thread leaves a mixture.
 
     Yields the copy. Its fitted attributes (names that end in an underscore) replace those of the
     estimator at the end.
@@ -147,7 +147,7 @@ def all_or_nothing(estimator: _Estimator) -> Iterator[_Estimator]:
 
 
 def forget_fit(estimator: Any) -> None:
-    """Remove what earlier fits learnt, except the number and the names of columns."""
+    """Remove attributes of earlier fits, except the number and the names of columns."""
     kept = "n_features_in_", "feature_names_in_"
     for name in [name for name in vars(estimator) if name.endswith("_") and name not in kept]:
         delattr(estimator, name)
@@ -244,7 +244,7 @@ def remember_rows(estimator: Any, X: Any) -> None:
 
 
 def warn_of_own_rows(estimator: Any, X: Any) -> None:
-    """Warn once if X is what the last fit was given: a score of it is exact, and not private."""
+    """Warn once if X is the data of the last fit: its score is exact, and not private."""
     rows = _TRAINED_ON.get(estimator)
     if rows is not None and rows() is X:
         del _TRAINED_ON[estimator]
@@ -364,7 +364,7 @@ def check_verbose(verbose: Any) -> None:
 
 
 def of_persons(estimator: Any) -> str:
-    """Return what to say behind a number of records if they are persons."""
+    """Return the words behind a number of records if they are persons."""
     unit = estimator.privacy_.unit
     return "" if unit == "record" else f" {unit}s"
 
@@ -425,7 +425,7 @@ def _version():
 
 
 class PrivateEstimatorMixin:
-    """Show what a fit spent: by a report, and by a line below the representation.
+    """Show the cost of a fit: by a report, and by a line below the representation.
 
     The estimator has ``mechanism_``, ``privacy_``, ``bound_``, ``epsilon_``, ``delta_`` and
     ``leaks_`` after fit, and says by ``_public_facts()`` what its guarantee takes as public.
@@ -448,7 +448,7 @@ class PrivateEstimatorMixin:
         cls.__doc__ = described(cls)
 
     def privacy_report(self) -> PrivacyReport:
-        """Return what the fit spent, by which theorem, and what is not covered.
+        """Return the report of the fit: its cost, its theorem, and the limits of its promise.
 
         Returns
         -------
@@ -493,7 +493,7 @@ class PrivateEstimatorMixin:
         super().__setstate__(stored)  # type: ignore[misc]
 
     def _publish_plan(self, plan, leaks, unit):
-        """Set the attributes that say what a fit spent, and on whom: a ``unit``."""
+        """Set the attributes of a fit's cost, and whom it protects: a ``unit``."""
         self.mechanism_, self.bound_ = plan.mechanism, plan.bound
         self.privacy_ = plan.guarantee.with_unit(unit)
         self.delta_, self.epsilon_ = plan.budget.delta, plan.guarantee.epsilon(plan.budget.delta)
@@ -509,21 +509,21 @@ class PrivateEstimatorMixin:
         self.leaks_ = tuple(dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state))))
 
     def _bought_facts(self):
-        """Return what is known of the records because the budget paid for it."""
+        """Return the facts about the records that the budget paid for."""
         return ()
 
     def _given(self):
-        """Return what the parameters held of releases, and of models that are none."""
+        """Return the releases that came in by parameters, and models that are not private."""
         return given_to(self)
 
     def _sign(self):
-        """Have the map of rows, which other fits may be given, say what it was released by."""
+        """Note in the map of rows, which other fits may be given, which release it came from."""
         if getattr(self, "conditioning_", None) is not None:
             sources = tuple(sources_of(self, "conditioning"))
             self.conditioning_ = replace(self.conditioning_, sources=sources)
 
     def _spent(self):
-        """Say in one line what the fit spent, and on what it does not hold."""
+        """Say in one line what the fit spent, and where its promise ends."""
         unit = self.privacy_.unit
         unit = f"{self.privacy_.adjacency}, " + (f"of one {unit}, " * (unit != "record"))
         line = (

@@ -89,7 +89,7 @@ class Conditioning:
     norm: float | None = None
 
     def row_map(self, n_features: int, radius: float) -> RowMap:
-        """Return the map, or an error that says what does not fit.
+        """Return the map, or raise an error that names the mismatch.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Conditioning:
         return RowMap(centre=mean, weights=weights, norm=norm, radius=radius)
 
     def _weights(self, n_features, radius, most):
-        """Return what equalises directions; the moment adds up to ``most`` at the most."""
+        """Return the matrix that equalises directions; the moment's trace is at most ``most``."""
         shapes = [(n_features,), (n_features, n_features)]
         moment = _numbers(self.second_moment, "second_moment", shapes)
         if moment.ndim == 1:
@@ -224,7 +224,7 @@ def shares_of(
     matrix: bool = True,
     smooth: bool = False,
 ) -> dict[str, Share]:
-    """Return the shares of what conditioning learns, from public numbers alone.
+    """Return the shares of conditioning, from public numbers alone.
 
     ``smooth``: of expanded rows, whose columns decay and are of public lengths.
     """
@@ -368,7 +368,7 @@ class Conditioner:
         return scales, length * math.sqrt(variances.size * least)
 
     def _matrix(self, rows, spending):
-        """Return a triangular inverse root of the second moment, and what is known of its rows.
+        """Return a triangular inverse root of the second moment, and bounds of its rows.
 
         A bound on their norm, about their largest second moment, whether all are alike, and the
         least that their quantile can be; None: not known.
@@ -403,7 +403,7 @@ class Conditioner:
 
 
 def _softened(signed, vectors, softness, quantile):
-    """Return what `Conditioner._matrix` does, of soft weights in place of a threshold."""
+    """Return the matrix of `Conditioner._matrix`, with soft weights in place of a threshold."""
     variances = np.maximum(signed, 0.0)
     scales = np.sqrt(softness / (variances + softness))
     left = variances * scales**2

@@ -1,4 +1,4 @@
-"""What a fit buys of counts: their rate, which training starts from, and a scale of them."""
+"""Parts that a fit of counts buys: the rate that training starts from, and a scale."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ def loss_of_counts(target_bounds: tuple[float, float] | None) -> Loss:
 
 
 class Rate(NamedTuple):
-    """What is bought of counts: one of a usual exposure, of an exposure of 1, and a scale."""
+    """Released numbers of counts: the rate of a usual exposure, that of exposure 1, a scale."""
 
     usual: float
     rate: float
@@ -139,7 +139,7 @@ def _mean(name, rows, n_samples, spending, centre=0.0):
 
 
 def shares_of_rate(size: float, has_exposure: bool) -> dict[str, Share]:
-    """Return what a rate is bought by: a mean of counts, and one of exposures.
+    """Return the two means that buy a rate: that of counts, and that of exposures.
 
     They are bought apart, for few counts make a rate rare and not its exposures: signs of
     differences between both, of 400 claims, led to a thousandth of the rate in 3 of 30 fits.

@@ -1,4 +1,4 @@
-"""Private shares of what public bounds change, on request: rows shortened, targets clipped.
+"""Private shares of rows shortened and targets clipped by public bounds, on request.
 
 A bound that is too tight bends the model without a word, for what the records are cannot be said.
 These shares say it with noise, for a hundredth of mu^2.

@@ -1,4 +1,4 @@
-"""What an estimator learns, as a value: its loss, its targets, what "auto" stands for."""
+"""A family of models, as a value: its loss, its targets, and the meaning of "auto"."""
 
 import math
 from abc import ABC, abstractmethod
@@ -24,15 +24,15 @@ class Part(ABC):
 
     @abstractmethod
     def share(self, request: Any) -> dict[str, Share]:
-        """Return what it takes, by name, from public facts alone; nothing if it is not wanted."""
+        """Return its shares by name, from public facts alone; none if it is not wanted."""
 
     @abstractmethod
     def learn(self, learning: Any, spending: Spending) -> None:
-        """Buy it, if ``spending`` has its share, and note what was learnt."""
+        """Buy it, if ``spending`` has its share, and note the result."""
 
 
 class TargetUnits(Part):
-    """What a family buys of targets: their base rate, which training starts from, and units.
+    """A number of the targets that a family buys: a base rate to start from, or units.
 
     Attributes
     ----------
@@ -51,13 +51,13 @@ class TargetUnits(Part):
         return rules.calibration_share(request.strength)
 
     def moved(self, learning: Any, spending: Spending, residual: np.ndarray) -> np.ndarray:
-        """Return what to add to raw predictions whose mean residual this is, to make it 0."""
+        """Return the shift of raw predictions that makes this mean residual 0."""
         return -residual
 
 
 @dataclass(frozen=True)
 class Family:
-    """What an estimator learns.
+    """The loss, targets and defaults of an estimator.
 
     An estimator names one as its class attribute ``family``. All else that a fit does is the same
     for all estimators.
@@ -108,9 +108,9 @@ class Family:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What is bought of targets, in this order."""
+        """Parts bought of targets, in this order."""
         return () if self.units is None else (self.units,)
 
     def loss_of(self, public: Any) -> Loss:
-        """Return the loss, of what is public of targets."""
+        """Return the loss, given the public facts of targets."""
         return self.loss if isinstance(self.loss, Loss) else self.loss(public)

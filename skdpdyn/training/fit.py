@@ -24,7 +24,7 @@ from skdpdyn.training.values import Learning, Plan
 
 
 def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
-    """Read the records, run what the plan says, and set what was learnt on the estimator."""
+    """Read the records, run the plan, and set the released results on the estimator."""
     groups, equal_rows = beside.groups, check_equal_rows(model, beside.equal_rows, beside.groups)
     unit = unit_of(groups, beside.unit)
     check_random_state(model.random_state)
@@ -100,7 +100,7 @@ def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
 
 
 def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool) -> None:
-    """Train by the recipe's record, and buy what is bought after it."""
+    """Train by the recipe's record, then buy the parts that follow training."""
     planned, record = learning.plan, learning.recipe.record(learning, spending)
     if learning.class_weights is not None:
         learning.rows = learning.rows.weighted_by_class(learning.class_weights)
@@ -123,7 +123,7 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
 
 
 def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> None:
-    """Set what was released on the estimator, and nothing else."""
+    """Set the released results on the estimator, and nothing else."""
     planned, request, record = learning.plan, learning.plan.request, spending.record()
     if planned.record is None:
         planned.check_spent(record)
@@ -137,7 +137,7 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
 
 
 def _public(learning):
-    """Return the fitted attributes that say what was trained on, besides parameters."""
+    """Return the fitted attributes that describe the training data, besides parameters."""
     objective, request = learning.plan.objective, learning.plan.request
     names = [name for name, solver in SOLVERS.items() if type(request.solver) is solver]
     row_map, target = learning.rows.map, learning.target
@@ -196,7 +196,7 @@ def _in_units_of_x(
 
 
 def _tell(model, planned: Plan) -> None:
-    """Print what will run and what it spends: public numbers."""
+    """Print the planned run and its cost: public numbers."""
     delta, runs = planned.budget.delta, planned.request.recipe.announced(planned)
     spent = (
         f"epsilon={planned.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {planned.bound}"

@@ -90,7 +90,7 @@ class Loan:
 
 
 def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
-    """Return what a model says of rows, of which a copy of it sees copies, block by block.
+    """Return a model's answers for rows: a copy of it sees copies of them, block by block.
 
     Raises
     ------

@@ -56,7 +56,7 @@ def checked(model: Any) -> dict[str, Any]:
 
 
 def _of_rows(model):
-    """Return whether predictions are to be those of a mean row, or say what that needs."""
+    """Return whether predictions are those of a mean row, or raise for a missing parameter."""
     estimand = getattr(model, "estimand", "persons")
     if checked_choice(estimand, "estimand", ["persons", "rows"]) == "persons":
         return False
@@ -152,7 +152,7 @@ def most_rows_of(model: Any, n_samples: int) -> int:
 
 
 def buys_weights(class_weight):
-    """Return whether weights of classes are bought, or raise for what none stands for."""
+    """Return whether weights of classes are bought, or raise for a value without a meaning."""
     if class_weight is None or (isinstance(class_weight, dict) and class_weight):
         return False
     if is_named(class_weight, "balanced"):
@@ -213,7 +213,7 @@ _ELSEWHERE = {
 
 
 def refuse_elsewhere(names: Any, kind: type[Exception] = ValueError) -> None:
-    """Refuse parameters of scikit-learn's models that private ones lack, and say what to do."""
+    """Refuse parameters of scikit-learn's models that private ones lack, naming the remedy."""
     for name in sorted(names & _ELSEWHERE.keys()):
         raise kind(f"{name} is no parameter of private models: {_ELSEWHERE[name]}")
 
@@ -234,7 +234,7 @@ def answering(init: Callable[P, None]) -> Callable[P, None]:
 
 
 def weights_in_fit(estimator: Any, not_taken: Any) -> Any:
-    """Return the weights of rows; refuse what fit does not take, and weights without bounds."""
+    """Return the weights of rows; refuse unknown arguments, and weights without bounds."""
     for name in not_taken:
         if name != "sample_weight":
             raise TypeError(f"{type(estimator).__name__}.fit takes no argument {name!r}")

@@ -1,4 +1,4 @@
-"""Parts that a fit buys before it trains: each says what it takes, and learns it from the rows."""
+"""Parts that a fit buys before it trains: each names its shares, and learns from the rows."""
 
 import math
 from dataclasses import replace
@@ -135,7 +135,7 @@ class ColumnLevels(Part):
         """See `Part.learn`: the plan has rested on it."""
 
     def bought(self, reading: Reading, request: Request, spending: Spending) -> Reading:
-        """Buy it, and return what was read under the levels that show."""
+        """Buy the levels, and return the rows read under those that stand out."""
         cells, most_levels = reading.X, 1 if reading.persons is None else request.most_rows
         expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
         codes = np.column_stack([places for _, places in cells.seen.values()])
@@ -436,7 +436,7 @@ def sums_of_rows(
 
 
 class MeanResidual(Part):
-    """The mean residual of what was trained, which moving the intercept makes 0."""
+    """The mean residual after training, which a move of the intercept makes 0."""
 
     def share(self, request):
         """See `Part.share`."""

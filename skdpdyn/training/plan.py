@@ -1,4 +1,4 @@
-"""A plan: what a fit will buy, run and spend, known from a `Request` before it sees a record."""
+"""A plan: the parts, run and cost of a fit, from a `Request`, before it sees a record."""
 
 import math
 from dataclasses import replace
@@ -76,7 +76,7 @@ def plan(request: Request) -> Plan:
 
 
 def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share], float, int]:
-    """Return what is bought, by name, what is left for training, and releases before it."""
+    """Return the shares by name, the share left for training, and the releases before it."""
     recipe, shares, diagnostics = request.recipe, dict[str, Share](), dict[str, Share]()
     for part in (*parts, *recipe.after):
         to = diagnostics if part is DIAGNOSTICS else shares
@@ -90,7 +90,7 @@ def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share]
 
 
 def _objective(request: Request, training: Budget) -> Objective:
-    """Return the problem, with what "auto" stands for."""
+    """Return the problem, with "auto" replaced by numbers."""
     solver, recipe, scaling = request.solver, request.recipe, request.scaling
     loss, data_norm = recipe.loss(request), 1.0 if recipe.maps else request.data_norm
     if request.clip is not None:
@@ -121,7 +121,7 @@ def _objective(request: Request, training: Budget) -> Objective:
 def _trained(
     request: Request, objective: Objective, training: Budget, bought: Gaussian | None
 ) -> Mechanism:
-    """Return the record of training with the least noise, beside what is bought."""
+    """Return the record of training with the least noise, beside the parts that are bought."""
     solver, budget = request.solver, request.budget
     with_noise = solver.mechanism(objective, training, request.bound)
     record = least_noise(with_noise, training, bound=request.bound)
@@ -135,7 +135,7 @@ def _trained(
 
 
 def _declared(bought: Gaussian | None, record: Mechanism) -> Mechanism:
-    """Return the record of training, and of what is bought before it."""
+    """Return the record of training, and of the parts bought before it."""
     if bought is None:
         return record
     return Composition((bought, record), names=("bought before training", TRAINING))

@@ -26,7 +26,7 @@ from skdpdyn.training.values import Seen
 
 @dataclass(frozen=True)
 class Beside:
-    """What a fit is given beside X and y.
+    """Arguments of a fit beside X and y.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Reading:
 
     @property
     def columns(self) -> Any:
-        """What is public of the columns of an additive model; None for others."""
+        """Public facts of the columns of an additive model; None for others."""
         return self.X.expansion.columns if isinstance(self.X, Coded) else None
 
     @property
@@ -88,7 +88,7 @@ class Reading:
 
     @property
     def seen(self) -> Seen:
-        """Return what is public of the data beside their shape."""
+        """Return the public facts of the data beside their shape."""
         elsewhere = self.elsewhere
         return Seen(
             self.target.loss,
@@ -128,7 +128,7 @@ class Reading:
 
 @contextmanager
 def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Reading]:
-    """Yield what an estimator is given, checked, or raise an error that quotes no record.
+    """Yield the data of an estimator, checked; errors quote no record.
 
     Sets what scikit-learn's validation sets of columns on the estimator. Frees the resources of a
     source of rows at the end.
@@ -158,7 +158,7 @@ def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Rea
 
 
 def _source(model, X, y, groups, exposure):
-    """Return the target of a source of rows; refuse what it cannot be fitted with."""
+    """Return the target of a source of rows; refuse arguments that it cannot be fitted with."""
     name = type(X).__name__
     if y is not None:
         raise ValueError(f"y must be None: X is a {name}, which has targets")
@@ -249,7 +249,7 @@ def _mapped(model, file, y, exposure):
 
 
 def _know_columns(model, n_features, names):
-    """Set what scikit-learn's validation sets of rows in memory."""
+    """Set the attributes that scikit-learn's validation sets for rows in memory."""
     model.n_features_in_ = n_features
     vars(model).pop("feature_names_in_", None)
     if names is not None:

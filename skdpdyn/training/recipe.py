@@ -55,7 +55,7 @@ class AsIs(Recipe):
         )
 
     def bought(self, request: Request) -> tuple[Part, ...]:
-        """Return what is bought after diagnostics."""
+        """Return the parts that are bought after diagnostics."""
         return _where(request.buys_weights, CLASS_WEIGHTS)
 
     def divided(self, request, shares, other):
@@ -72,7 +72,7 @@ class AsIs(Recipe):
         return shares, left
 
     def wanted(self, request: Request) -> float | None:
-        """Return what all parts together take of mu^2; None: the sum of their shares."""
+        """Return the share of mu^2 of all parts together; None: the sum of their shares."""
         return None
 
     def loss(self, request):
@@ -189,7 +189,7 @@ class Planned(AsIs):
 
 
 class Mapped(Planned):
-    """A map of rows, then steps that follow from what it says."""
+    """A map of rows, then steps that follow from the map."""
 
     adapts = composes = True
     after: tuple[Part, ...] = (RESIDUAL, SLOPE, MEAN_ROW)
@@ -236,7 +236,7 @@ class Solved(Mapped):
         return ROWS_MAP, *request.family.parts, PRODUCTS
 
     def divided(self, request, shares, other):
-        """See `Recipe.divided`: products take what is left."""
+        """See `Recipe.divided`: products take the rest."""
         shares, left = super().divided(request, shares, other)
         return {**shares, TRAINING: Share(left)}, 0.0
 
@@ -308,7 +308,7 @@ def _pays_for_a_constant(request):
 
 
 def _is_weak(request):
-    """Return whether what would be learnt is noise."""
+    """Return whether training would learn only noise."""
     strength = rules.strength_of(request.n_samples, request.budget.mu, request.budget.adjacency)
     return strength < rules.LEAST_STRENGTH
 

@@ -1,4 +1,4 @@
-"""Requests: what an estimator and public numbers ask for, checked, as one frozen value."""
+"""Requests: an estimator's parameters and public numbers, checked, as one frozen value."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from skdpdyn.training.values import Request, Seen
 
 
 def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = None) -> Request:
-    """Return what an estimator asks for on data of this shape, or an error that says what is wrong.
+    """Return the request of an estimator on data of this shape, or raise for wrong parameters.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ FARTHEST = 3.0
 
 
 def _sums_of_slope(raw_prediction, y, out):
-    """Write the residual, its product with the score, and what p (1 - p) of a row adds to both."""
+    """Write a row's residual, its product with the score, and its part of their Jacobian."""
     for i in range(y.size):
         p = sigmoid(raw_prediction[0, i])
         u = raw_prediction[0, i] - raw_prediction[1, i]
@@ -119,7 +119,7 @@ elsewhere, since 1 + p >= 4 p^2 (1 - p). Where y = 1 it is its mirror.
 
 
 class MeanRow(Part):
-    """A shift of raw predictions, after which those of all rows add up to what was observed.
+    """A shift of raw predictions, after which predictions add up to the observed total.
 
     Rows weigh 1/m, m the public limit on the rows of a person, so that a person's sums are of
     norm 1 at most.

@@ -1,4 +1,4 @@
-"""Releases that a fit was given: by which guarantee each is paid for, and what it leaks.
+"""Releases that a fit was given: the guarantee that pays for each, and its leaks.
 
 A guarantee holds for what a fit is given if that is public, or was released before. So each fit
 keeps, in ``sources_``, what its parameters held or came from: released models and maps, with their
@@ -69,7 +69,7 @@ def sources_of(value: Any, name: str) -> Iterator[Source]:
 
 
 def _parts_of(value):
-    """Return what a container holds."""
+    """Return the items of a container."""
     if isinstance(value, np.ndarray):
         return value.ravel().tolist() if value.dtype == object else ()
     held = value.values() if isinstance(value, Mapping) else value
@@ -90,7 +90,7 @@ def leaks_of(sources: Iterable[Source]) -> tuple[str, ...]:
 
 
 def facts_of(sources: tuple[Source, ...]) -> tuple[str, ...]:
-    """Return what a report says of sources that were paid for."""
+    """Return the lines of a report on sources that were paid for."""
     return tuple(
         f"{one.what} of {one.guarantee}, paid for by that guarantee, which is not in this one"
         for one in sources

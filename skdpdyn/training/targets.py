@@ -22,7 +22,7 @@ _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciproca
 
 @dataclass
 class Target:
-    """Targets for the loss, the fitted attributes that describe them, and what is not private.
+    """Targets for the loss, the fitted attributes that describe them, and their leaks.
 
     ``exposure`` is that of `skdpdyn.data.local.LocalRows`. Where targets are read with the rows,
     ``values`` is None and ``encode`` makes them of some targets. ``flags`` says of targets which
@@ -57,11 +57,11 @@ class Targets(ABC):
 
     @abstractmethod
     def public(self, model: Any) -> Any:
-        """Return what the parameters say of targets, checked; None where they say nothing."""
+        """Return the public facts of targets in the parameters, checked; None: there are none."""
 
     @abstractmethod
     def found(self, y: np.ndarray) -> Any:
-        """Return what y says in place of the parameters, or raise an error that quotes none."""
+        """Return the facts taken from y in place of parameters; errors quote no target."""
 
     @abstractmethod
     def read(self, model: Any, y: np.ndarray | None, exposure: Any = None) -> Target:
@@ -210,7 +210,7 @@ class Numbers(Targets):
     def bounds_of(
         self, model: Any, y: np.ndarray | None
     ) -> tuple[tuple[float, float], tuple[str, ...]]:
-        """Return the target's bounds, taken from y if none were passed, and what they leak."""
+        """Return the target's bounds, taken from y if none were passed, and their leaks."""
         bounds = self.public(model)
         if bounds is not None:
             return bounds, ()
@@ -297,7 +297,7 @@ def residual_limit(high):
 
 
 def clipped_by(bounds: tuple[float, float], y: np.ndarray | None) -> dict[str, Any]:
-    """Return what a `Target` says of targets outside of their bounds, of ``y`` if there is one."""
+    """Return the sentence of a `Target` on targets outside of their bounds."""
     flags = partial(outside, bounds=bounds)
     return {"flags": flags, "clipped": None if y is None else flags(y)}
 
@@ -357,7 +357,7 @@ def are_bounds(low: float, high: float) -> bool:
 
 
 def numbers_of(y: Any) -> Any:
-    """Return the targets of a regression as float64, or raise an error that says what they are."""
+    """Return the targets of a regression as float64, or raise an error that names their kind."""
     if y.dtype.kind not in "biuf":
         raise ValueError("y holds no numbers: regression needs a target of numbers")
     y = y.astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""What a fit is asked for, what it plans and what it has learnt, as values; none knows estimators.
+"""Values of a fit: its request, its plan, its results. None of them knows an estimator.
 
 They go down: `skdpdyn.training.request` makes a `Request` of an estimator's parameters and
 public numbers, `skdpdyn.training.plan` a `Plan` of a request, and each part of a plan adds to
@@ -38,7 +38,7 @@ FIRST_FACTS = Learnt(top=1.0, enough=rules.ENOUGH_STEPS)
 
 
 class Recipe(ABC):
-    """A way to learn: what it buys, on what it trains, and what runs.
+    """A way to learn: the parts it buys, the objective, and the steps or sums that run.
 
     One is chosen for a request, from public numbers alone, and all that follows asks it. A fit may
     hand over once to another one, for a reason that is declared before any record is seen: see
@@ -64,13 +64,13 @@ class Recipe(ABC):
 
     @abstractmethod
     def parts(self, request: "Request") -> tuple[Part, ...]:
-        """Return what is bought before training, in this order."""
+        """Return the parts that are bought before training, in this order."""
 
     @abstractmethod
     def divided(
         self, request: "Request", shares: dict[str, Share], other: float
     ) -> tuple[dict[str, Share], float]:
-        """Return all shares, and what is left for training, where ``other`` takes a part of mu^2.
+        """Return all shares, and the rest for training, where ``other`` takes a part of mu^2.
 
         Raises
         ------
@@ -92,11 +92,11 @@ class Recipe(ABC):
 
     @abstractmethod
     def record(self, learning: "Learning", spending: Spending) -> Mechanism | None:
-        """Return the record of steps that run, of what was learnt; None: none run."""
+        """Return the record of the steps that run after the released map; None: none run."""
 
     @abstractmethod
     def settle(self, learning: "Learning") -> None:
-        """Set what is learnt where no steps taught it, and say so."""
+        """Set the result where no steps ran, and say so."""
 
     @abstractmethod
     def attributes(
@@ -106,12 +106,12 @@ class Recipe(ABC):
 
     @abstractmethod
     def announced(self, planned: "Plan") -> str:
-        """Return what will run, in words."""
+        """Describe the planned run."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is public of data that were read, beside their shape; the cost depends on the loss.
+    """Public facts of data that were read, beside their shape; the cost depends on the loss.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class Request:
 
     @property
     def spent_by(self) -> str:
-        """What spends the budget, in the words of errors."""
+        """Name of the spender of the budget in errors."""
         return f"solver={self.solver!r} under bound={self.bound!r} and delta={self.budget.delta:g}"
 
     def check_buys(self, parameter: str, instead: str) -> None:
@@ -231,7 +231,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Plan(Spent):
-    """What a fit will buy, run and spend.
+    """The parts that a fit will buy, the record that will run, and its cost.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class Plan(Spent):
     declared_mu: float
 
     def check_spent(self, ran: Mechanism | None) -> None:
-        """Raise unless all that was bought is within what the plan declares."""
+        """Raise unless all that was bought is within the declared plan."""
         cost = None if ran is None else composition(ran)
         if cost and not (cost.mu <= self.declared_mu and cost.failure <= self.budget.failure):
             raise CalibrationError(
@@ -273,7 +273,7 @@ class Plan(Spent):
 
 @dataclass
 class Learning:
-    """What a fit has learnt so far, by what it bought."""
+    """The results of a fit so far."""
 
     plan: Plan
     rows: Rows

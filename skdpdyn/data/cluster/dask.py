@@ -43,7 +43,7 @@ def cluster_rows(
 
 
 def mapped(function: Any, X: Any) -> Any:
-    """Return a Dask array of what a function of rows answers, partition by partition.
+    """Return a Dask array of a function's results on rows, partition by partition.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def example(X: Any) -> Any:
 
 
 def _check_form(X):
-    """Refuse what has no rows in partitions."""
+    """Refuse collections without rows in partitions."""
     if getattr(X, "ndim", None) != 2 or not hasattr(X, "npartitions"):
         raise ValueError(f"X is a Dask {type(X).__name__}: pass an array or a frame of two axes")
     if not _is_frame(X) and X.numblocks[1] != 1:
@@ -131,7 +131,7 @@ def _n_rows(block):
 
 
 class Partitions:
-    """The partitions of a collection that have rows, and what a worker has to know of them.
+    """The partitions of a collection that have rows, and the facts a worker needs of them.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class Partitions:
 
 
 def _in_partitions(name, y, lengths):
-    """Return targets, or what else each row has one of, in the partitions of X."""
+    """Return targets, or other values of each row, in the partitions of X."""
     if y is None:
         raise ValueError(f"{name}=None: X is a Dask collection. Pass its targets as another one")
     if not is_collection(y):

@@ -1,4 +1,4 @@
-"""The driver's side: which worker holds which partitions, and what all of them are asked.
+"""The driver's side: which worker holds which partitions, and the requests to all of them.
 
 On each worker one actor of Dask holds rows. The state of a fit is the point and the number of the
 step, here. So a worker that is lost costs time alone: its partitions are placed anew, and the new
@@ -69,7 +69,7 @@ class Session:
         self._heard: dict[str, tuple] = {}
 
     def close(self):
-        """Let go of all rows: what workers do for this fit ends within a moment."""
+        """Drop all rows: the workers' part of this fit ends within a moment."""
         shares, self._shares = self._shares, []
         self._let_go(shares)
 
@@ -90,7 +90,7 @@ class Session:
             )
 
     def ask(self, question, *state):
-        """Return what workers answer of each partition, in their order: all are asked at once.
+        """Return the workers' answers for each partition, in order: all are asked at once.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Session:
         return [answers[part] for part in sorted(answers)]
 
     def _asked(self, share, question, state):
-        """Ask a worker, telling it first what it does not know; return Dask's promise, or None."""
+        """Ask a worker, after sending it the state it lacks; return Dask's promise, or None."""
         pairs = zip(share.sent, state, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
         if same < len(state):
@@ -137,7 +137,7 @@ class Session:
             return None
 
     def _awaited(self, share, call):
-        """Return what a worker answers, None if it is lost."""
+        """Return a worker's answer, None if the worker is lost."""
         while call is not None:
             try:
                 return call.result(_LOOK)
@@ -211,7 +211,7 @@ class Session:
         )
 
     def _workers(self, at_least=1):
-        """Return what the scheduler says of each worker that it hears of, once there is one."""
+        """Return the scheduler's facts about each worker, once there is one."""
         deadline = time.monotonic() + LIMIT
         while True:
             workers = _in_time(partial(self._client.scheduler_info, n_workers=-1))["workers"]
@@ -263,7 +263,7 @@ def no_rows(error: BaseException) -> ClusterError:
 
 
 def _in_time(function, *arguments):
-    """Return what a function of the client returns, or raise where the scheduler says nothing."""
+    """Return the result of a function of the client, or raise where the scheduler is silent."""
     pool = ThreadPoolExecutor(1)
     try:
         return pool.submit(function, *arguments).result(LIMIT)
@@ -323,7 +323,7 @@ class ClusterRows(TargetsElsewhere):
         return statistic.answer(sums, self.shape[1])
 
     def _asked(self, name, *arguments, of_parts=None, opened=()):
-        """Return what workers answer of each partition of these rows."""
+        """Return the workers' answers for each partition of these rows."""
         encoded = () if self._encode is None else (self._encode, self._changes)
         state = ("targets", None, *encoded), ("map", None, self.map), *opened
         return self._session.ask((name, of_parts, *arguments), *state)

@@ -61,7 +61,7 @@ class Holder:
         raise TypeError("the rows of a fit do not leave their worker")
 
     def answer(self, requests):
-        """Return what the last of some requests asks for, each a name and arguments.
+        """Return the answer to the last of some requests, each a name and arguments.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Holder:
             yield sums
 
     def gradients(self, edges, what):
-        """Begin sums of gradients: what `point` returns."""
+        """Begin sums of gradients, which `point` returns."""
         self._sums = [
             LocalSums(what, rows, of_part, self._worker.state.nthreads, keep=True)
             for rows, of_part in zip(self._rows, edges, strict=True)
@@ -133,7 +133,7 @@ class Holder:
             yield sums.of_chunks(self._weights, intercept, shift, go_on=self._go_on)
 
     def batches(self, what):
-        """Begin sums over chosen rows: what `batch` returns."""
+        """Begin sums over chosen rows, which `batch` returns."""
         self._sums = [BatchSums(what, rows) for rows in self._rows]
 
     def batch(self, chosen, weights, intercept, shift):
@@ -144,7 +144,7 @@ class Holder:
 
 
 def _caught(otherwise, function, *arguments):
-    """Return what a function returns, or the code of its refusal: its errors may quote records."""
+    """Return a function's result, or the code of its refusal: its errors may quote records."""
     try:
         with np.errstate(all="ignore"):
             return function(*arguments)
@@ -205,7 +205,7 @@ def _column(form, n_rows, target):
 
 
 def _not_finite(X):
-    """Return which columns hold what is no number."""
+    """Return which columns hold values other than numbers."""
     if sparse.issparse(X):
         return np.unique(X.indices[~np.isfinite(X.data)]).tolist()
     return np.flatnonzero(~np.all(np.isfinite(X), axis=0)).tolist()

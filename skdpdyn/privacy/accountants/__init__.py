@@ -50,7 +50,7 @@ class Tightest:
 
     @cached_property
     def alternatives(self) -> Mechanism:
-        """The other accountants by name, each with its guarantee or what failed."""
+        """The other accountants by name, each with its guarantee or its error."""
         return {
             name: sharpest(judge, self.mechanism)
             for name, judge in ACCOUNTANTS.items()

@@ -118,7 +118,7 @@ def has_theorem(judge: Any, mechanism: Mechanism) -> bool:
 
 
 def sharpest(judge: Any, mechanism: Mechanism) -> Any:
-    """Return what an accountant proves in its sharpest form, or the error."""
+    """Return the sharpest guarantee of an accountant, or the error."""
     try:
         return judge(mechanism, **(judge.sharper.options if judge.sharper else {}))
     except UnsupportedMechanismError as error:

@@ -219,7 +219,7 @@ def diffusion(drift_distance: float, duration: float, sigma: float) -> LinearCur
 
 
 def contributions(mechanism: Mechanism, order: float, accountant: Any = None) -> Array:
-    """Return what each step adds to the Renyi divergence of the last iterate.
+    """Return each step's part of the Renyi divergence of the last iterate.
 
     Parameters
     ----------
