@@ -12,6 +12,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -33,11 +34,15 @@ from skdpdyn import (
     audit,
 )
 from skdpdyn.core import rules
+from skdpdyn.core.noise import generators
+from skdpdyn.core.spending import Spending
+from skdpdyn.data.local import rows_of
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.inference import private_regression, scoring
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
+from skdpdyn.privacy import Budget
 from skdpdyn.solvers import (
     DPSGD,
     DPSVRG,
@@ -51,6 +56,7 @@ from skdpdyn.solvers import (
 )
 from skdpdyn.support import progress
 from skdpdyn.training import conditioning
+from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
 
 PACKAGE = Path(skdpdyn.__file__).parent
 WEIGHTS = 1.0, 4.0  # at both of their bounds
@@ -278,6 +284,15 @@ def with_private_levels(**of_records):
         return fit(partial(gam, **known), **of_records)(3)(replace(data, X=X))
 
     return lambda n_features: run
+
+
+def ranges_alone(data, codes=None):
+    """Return the ranges of columns, bought alone."""
+    budget = Budget(0.3, 1e-3, adjacency="replace_one")
+    spending = Spending(budget, shares_of_ranges(1.0), generators(0)[0])
+    rows = rows_of(data.X, None, codes, 2)
+    found = bought_ranges(rows.octave_counts(), rows.part_counts, spending)
+    return SimpleNamespace(ranges_=found, mechanism_=spending.record())
 
 
 class _SameMinimiser:
@@ -682,6 +697,8 @@ WAYS_OUT = {
         partial(curves, loss="poisson", target_bounds=(0, 8)), "counts", exposure="exposure"
     ),
     "private_means, an extension": lambda _: lambda data: private_means(alike(data.X), **SEEDED),
+    "ranges": lambda _: ranges_alone,
+    "ranges of persons": lambda _: lambda data: ranges_alone(data, data.groups),
     "PrivateScaler": scaled(),
     "PrivateScaler no mean": scaled(with_mean=False),
     "PrivateScaler sparse": scaled(sparse.csr_array, with_mean=False),

@@ -54,6 +54,15 @@ def matrix_strength(n_features: int) -> float:
     return 5.0 * n_features if n_features <= MOST_MATRIX_COLUMNS else math.inf
 
 
+FINER_PART = 0.25
+"""Part of the share of ranges that splits those that do not reach 0, such as years."""
+
+
+def ranges_share(strength: float) -> float:
+    """Return the share of mu^2 of the ranges of columns: so that what is cut off vanishes."""
+    return max(0.035 * min(1.0, math.sqrt(1e3 / strength)), 0.005)
+
+
 def data_norm(n_features: int, is_bought: bool) -> float:
     """Return the public bound on the norm of a row.
 

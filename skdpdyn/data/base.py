@@ -14,7 +14,7 @@ from scipy import sparse
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.passes import Gradients, Point
-from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, SUM, Statistic
+from skdpdyn.kernels.statistics import COUNTS, OCTAVES, OUTER, PARTS, SPLIT, SQUARES, SUM, Statistic
 from skdpdyn.kernels.sums import Total
 from skdpdyn.support import chunks
 
@@ -377,7 +377,6 @@ class Rows(ABC):
             Exact counts, so that one record moves each by at most 1: weights are rounded down to a
             public unit in whose multiples sums are exact.
         """
-        grain = 2.0 ** (53 - self.n_records.bit_length())
         which = {"norms": "rows", "lengths": "mapped", "distances": "targets"}[of]
         return self.summed(
             Statistic(
@@ -385,11 +384,48 @@ class Rows(ABC):
                 which,
                 thresholds=thresholds,
                 centre=centre,
-                grain=grain,
+                grain=self._grain,
                 part=part,
                 keep=keep,
             )
         )
+
+    @property
+    def _grain(self):
+        """Weights are rounded down to multiples of its inverse, so that counts are exact."""
+        return 2.0 ** (53 - self.n_records.bit_length())
+
+    def octave_counts(self) -> np.ndarray:
+        """Return how many numbers of each column of X are in each octave, by weight; exact.
+
+        Returns
+        -------
+        ndarray of shape (n_features, 4096)
+            First of the positive numbers by the biased exponent of doubles, of which the first
+            cells are 0 and the last one no number, then of the negative ones; 2^k is in the octave
+            that ends with it.
+        """
+        return self.summed(Statistic(OCTAVES, "rows", grain=self._grain))
+
+    def part_counts(self, ranges: np.ndarray, split: np.ndarray) -> np.ndarray:
+        """Return how many numbers of X are in each part of the range of its column, by weight.
+
+        Parameters
+        ----------
+        ranges : ndarray of shape (n_features, 2)
+            Ranges, which are cut into as many equal parts.
+        split : ndarray of bool of shape (n_features,)
+            Columns that are counted.
+
+        Returns
+        -------
+        ndarray of shape (n_features, PARTS)
+            Exact counts.
+        """
+        width = (ranges[:, 1] - ranges[:, 0]) / PARTS
+        factors = np.divide(1.0, width, out=np.zeros(len(width)), where=split)
+        lows = np.where(split, ranges[:, 0], 0.0)
+        return self.summed(Statistic(SPLIT, "rows", grain=self._grain, lows=lows, factors=factors))
 
     def sample(self, least: float) -> tuple[float, int]:
         """Return how many rows of each chunk are a public sample, and how many they are in all.

@@ -15,7 +15,9 @@ from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import ball_of, canonical_rows, numbers_of_rows
 from skdpdyn.kernels.passes import BatchSums, LocalSums
 from skdpdyn.kernels.statistics import (
+    OCTAVES,
     ROWS,
+    SPLIT,
     RowPass,
     Statistic,
     TargetPass,
@@ -383,6 +385,8 @@ class LocalRows(Rows):
             return
         else:
             run = self._pass(statistic)
+        if statistic.what in (OCTAVES, SPLIT):  # exact, however they are added up
+            edges = edges[np.linspace(0, edges.size - 1, self.n_threads + 1).astype(np.intp)]
         add_up(run, edges, total, self.n_threads)
 
     def _made_dense(self, statistic):
@@ -402,6 +406,8 @@ class LocalRows(Rows):
         ball = ball_of(self.X, statistic.radius) if row_map is None else row_map.ball(self.X)
         if row_map is not None:
             of_map = row_map.centre, row_map.weights
+        if statistic.what == SPLIT:
+            of_map = -np.asarray(statistic.lows), np.asarray(statistic.factors)
         kept = None
         if statistic.keep:
             kept = np.empty(self.shape[0]), np.empty(self.shape[0])

@@ -1,0 +1,167 @@
+"""Ranges of columns of numbers, bought: two vectors of noisy counts, and what they tell.
+
+A column is counted in public cells: 0, and for each sign the octaves (2^(k - 1), 2^k], so that 1
+and other powers of two are ends of cells; far from 1 a cell has 64 octaves, up to the end of a
+float's useful range. A record adds one to one cell of each of m columns: the vector of all counts
+moves by sqrt(m) if it comes or goes, by at most sqrt(2 m) if another takes its place. The rows of a
+person, whose weights add up to at most 1, add a convex combination of such vectors.
+
+All else follows from the noisy counts. A range runs from the first to the last cell that stands out
+of the noise; an end that is within a quarter of the other becomes 0. A second release splits what
+the first left wide: large cells into octaves, and ranges that do not reach 0 (years, coordinates)
+into equal parts. Again a record adds at most one to one of each column's counts.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpdyn.core import rules
+from skdpdyn.core.spending import Share, Spending
+from skdpdyn.data.ranges import LARGEST_POWER
+from skdpdyn.kernels.statistics import PARTS
+
+RANGES, FINER_RANGES = "ranges of columns", "finer ranges of columns"
+_POWERS = -40, 64  # between these powers of two a cell is an octave
+_FALSE = 0.01  # chance that noise is seen in any cell
+_WIDTHS = 1, 2, 4  # cells that are looked at together, where none stands out by itself
+_BESIDE = 2.0  # deviations of the noise from which on a cell beside those seen is one, too
+
+
+def shares_of_ranges(strength: float) -> dict[str, Share]:
+    """Return what ranges of columns take of mu^2."""
+    size = rules.ranges_share(strength)
+    return {
+        RANGES: Share(size * (1 - rules.FINER_PART)),
+        FINER_RANGES: Share(size * rules.FINER_PART),
+    }
+
+
+def bought_ranges(
+    octaves: np.ndarray,
+    parts: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    spending: Spending,
+    dtype: str = "float64",
+) -> np.ndarray:
+    """Return the ranges of columns, of which ``spending`` buys the counts.
+
+    Parameters
+    ----------
+    octaves : ndarray of shape (n_columns, N_OCTAVES)
+        Counts of each column, see `skdpdyn.data.base.Rows.octave_counts`.
+    parts : callable
+        Of ends of shape (n_columns, 2), and which columns are split, the counts of each column's
+        `PARTS` equal parts, see `skdpdyn.data.base.Rows.part_counts`.
+    spending : Spending
+        Has the shares of `shares_of_ranges`.
+    dtype : str, default="float64"
+        Precision of the columns.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, 2)
+    """
+    power, n_columns = LARGEST_POWER[dtype], len(octaves)
+    counts, starts, ends = _in_order(octaves, power), _starts(power), _ends(power)
+    noisy = _in_deviations(
+        RANGES, np.add.reduceat(counts, starts[:-1], axis=1), n_columns, spending
+    )
+    seen = _seen(noisy, np.diff(starts) == 1)
+    places = np.column_stack([starts[seen[:, 0]], starts[seen[:, 1] + 1]])
+    ranges, large = _from_zero(ends[places], 2.0**-power), np.diff(starts)[seen] > 1
+    narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
+    large[seen[:, 0] == seen[:, 1], 1] = False  # one cell is split once
+    finer = np.zeros((n_columns, 2, PARTS))
+    for column, end in np.argwhere(large):
+        first, last = starts[seen[column, end] :][:2]
+        finer[column, end, : last - first] = counts[column, first:last]
+    if np.any(narrow):
+        finer[narrow, 0] = parts(ranges, narrow)[narrow]
+    split = narrow | large.any(axis=1)
+    if not np.any(split):
+        return ranges
+    found = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and the last part seen
+    noisy = _in_deviations(FINER_RANGES, finer[split], int(split.sum()), spending)
+    found[split] = _seen(noisy.reshape(-1, PARTS)).reshape(-1, 2, 2)
+    for column in np.flatnonzero(split & ~narrow):
+        (low, high), of_low, of_high = seen[column], *found[column]
+        if large[column, 0]:
+            places[column, 0] = starts[low] + of_low[0]
+        if large[column, 1] or low == high:
+            places[column, 1] = starts[high] + (of_low if low == high else of_high)[1] + 1
+        ranges[column] = _from_zero(ends[places[column]], 2.0**-power)
+    width = (ranges[narrow, 1] - ranges[narrow, 0]) / PARTS
+    low = ranges[narrow, 0]
+    of_parts = low[:, None] + (found[narrow, 0] + [0, 1]) * width[:, None]
+    ranges[narrow] = of_parts
+    return ranges
+
+
+def _in_deviations(name, counts, n_columns, spending):
+    """Return noisy counts in deviations of their noise: a record is in one cell of each column."""
+    sensitivity = spending.per_square * math.sqrt(n_columns)
+    noisy = spending.release(name, counts, sensitivity)
+    return noisy / (sensitivity * spending.noise_multiplier(name))
+
+
+def _in_order(octaves, power):
+    """Return counts of octaves from the least to the largest values, with 0 in the middle.
+
+    What is beyond the useful range counts as its end, what is too near to 0 as 0.
+    """
+    signed = octaves.reshape(len(octaves), 2, -1)[:, :, :-1]  # the last cell is no number
+    first, last = 1023 - power, 1022 + power
+    kept = signed[:, :, first : last + 1].copy()
+    kept[:, :, -1] += signed[:, :, last + 1 :].sum(axis=2)
+    zero = signed[:, :, :first].sum(axis=(1, 2))[:, None]
+    return np.hstack([kept[:, 1, ::-1], zero, kept[:, 0]])
+
+
+def _ends(power):
+    """Return where octaves end, from the least to the largest values."""
+    sizes = 2.0 ** np.arange(-power, power + 1)
+    return np.concatenate([-sizes[::-1], sizes])
+
+
+def _starts(power):
+    """Return which octaves are the first of the cells of the first release, and where all end."""
+    least, largest = _POWERS
+    powers = np.arange(least, largest + 1)
+    below = np.arange(least - PARTS, -power, -PARTS)[::-1]
+    beyond = np.arange(largest + PARTS, power, PARTS)
+    places = np.concatenate([[-power], below, powers, beyond, [power]]) + power
+    return np.concatenate([2 * power - places[::-1], 2 * power + 1 + places])
+
+
+def _seen(noisy, is_small=True):
+    """Return the first and the last cell of each row that stand out of noise of deviation 1.
+
+    Where none does by itself, neighbours are looked at together; where nothing does, the strongest
+    cell is taken. Then cells beside them that are ``is_small`` are added as long as they are likely
+    to be no noise.
+    """
+    least, seen = -ndtri(_FALSE / noisy.size), np.zeros((len(noisy), 2), np.int64)
+    for row, cells in enumerate(noisy):
+        first = last = int(np.argmax(cells))
+        for width in _WIDTHS:
+            sums = np.convolve(cells, np.ones(width), "valid")
+            if (places := np.flatnonzero(sums > least * math.sqrt(width))).size:
+                first, last = int(places[0]), int(places[-1]) + width - 1
+                break
+        beside = is_small & (cells > _BESIDE)
+        while first > 0 and beside[first - 1]:
+            first -= 1
+        while last < cells.size - 1 and beside[last + 1]:
+            last += 1
+        seen[row] = first, last
+    return seen
+
+
+def _from_zero(ranges, zero):
+    """Return ranges of which an end within a quarter of the other is 0; ``zero`` is 0 to cells."""
+    low, high = ranges.T
+    low = np.where((low >= -zero) & (low <= high / 4), 0.0, low)
+    high = np.where((high <= zero) & (high >= low / 4) & (low < 0), 0.0, high)
+    return np.stack([low, high], axis=-1)
