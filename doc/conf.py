@@ -58,7 +58,7 @@ sphinx_gallery_conf = {
 warnings.filterwarnings("ignore", category=PrivacyLeakWarning)
 
 html_theme = "pydata_sphinx_theme"
-html_title = "skdpdyn"
+html_title = f"skdpdyn {release}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -70,9 +70,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         """Return class probabilities.
 
         Without ``class_weight`` their mean is near the share of the second class where training
-        starts at it, and within noise of it from n mu / f = 200 on, when the mean residual is
-        bought after training (see `skdpdyn.core.rules`). Whether they are right group by group is
-        not known from the fit: `skdpdyn.evaluation.evaluate` buys a calibration curve.
+        starts at it, and within noise of it from about 1,800 records at epsilon 1 on, when the mean
+        residual is bought after training (see `skdpdyn.core.rules`). Whether they are right group
+        by group is not known from the fit: `skdpdyn.evaluation.evaluate` buys a calibration curve.
         Probabilities of fits with an own ``clip`` below the largest gradient are drawn towards a
         half.
 

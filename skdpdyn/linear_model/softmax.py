@@ -84,10 +84,10 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         """Return class probabilities.
 
         Without ``class_weight`` their means are near the shares of the classes where training
-        starts at them, and within noise of them from n mu / f = 200 on, when the mean residuals
-        are bought after training (see `skdpdyn.core.rules`). Whether they are right group by group
-        is not known from the fit: `skdpdyn.evaluation.evaluate` tells. Probabilities of fits with
-        an own ``clip`` below the largest gradient are drawn towards equal ones.
+        starts at them, and within noise of them from about 1,800 records at epsilon 1 on, when the
+        mean residuals are bought after training (see `skdpdyn.core.rules`). Whether they are right
+        group by group is not known from the fit: `skdpdyn.evaluation.evaluate` tells. Probabilities
+        of fits with an own ``clip`` below the largest gradient are drawn towards equal ones.
 
         Parameters
         ----------
