@@ -358,7 +358,7 @@ def tabled(model, target="y", of_records=(), **options):
     """Return a way out: a model and its table, by one call."""
 
     def run(data):
-        given = {name: getattr(data, name) for name in of_records}
+        given = {name: getattr(data, field) for name, field in dict(of_records).items()}
         settings = BUDGET | {"random_state": 0, "bounds": (-1, 1)} | given | options
         return private_regression(model(), data.X, getattr(data, target), **settings)
 
@@ -716,13 +716,19 @@ WAYS_OUT = {
     "private_regression": tabled(PrivateLogisticRegression, classes=[0, 1]),
     "private_regression three classes": tabled(PrivateSoftmaxRegression, classes=[0, 1, 2]),
     "private_regression of persons": tabled(
-        PrivateRidge, "target", ("groups",), target_bounds=(-1, 1), robust=True, epsilon=12.0
+        PrivateRidge, "target", PERSONS, target_bounds=(-1, 1), robust=True, epsilon=12.0
+    ),
+    "private_regression weighted": tabled(
+        weighing(PrivateLogisticRegression), "y", WEIGHED, classes=[0, 1], epsilon=12.0
+    ),
+    "private_regression weighted, of numbers": tabled(
+        weighing(PrivateRidge), "target", WEIGHED, target_bounds=(-1, 1), epsilon=12.0
     ),
     "private_regression of levels": lambda _: of_levels,
     "private_regression of a rare class": rarely(tabled(PrivateLogisticRegression, classes=[0, 1])),
     "private_regression of hazards of persons": lambda _: hazards,
     "private_regression of counts": tabled(
-        PrivatePoissonRegressor, "counts", ("exposure",), target_bounds=(0, 8)
+        PrivatePoissonRegressor, "counts", {"exposure": "exposure"}, target_bounds=(0, 8)
     ),
 }
 WAYS_OUT = {way: training(run) for way, run in WAYS_OUT.items()} | {

@@ -108,7 +108,7 @@ def test_sensitivity(kind, learns, adjacency, monkeypatch):
             assert np.array_equal(scale, same)
             change = np.linalg.norm((point - moved) / scale) / budget
             most[name] = max(most.get(name, 0.0), change)
-    assert len(most) >= 10
+    assert len(most) >= 6
     assert max(most.values()) <= 1
     assert max(most[f"gradient {k}"] for k in range(4)) > 0.8
 
@@ -200,6 +200,78 @@ def test_large_budgets_give_the_regression_itself(kind, robust):
             assert np.all(np.abs(own - known) < 0.35 * found.bse)
         else:
             np.testing.assert_allclose(own, known, rtol=room)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "counts", "numbers"])
+def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
+    """With next to no noise: joint tests, marginal effects, differences of means, fit of numbers.
+
+    Rows of smaller weight leave a difference of a few parts of a hundred.
+    """
+    api = pytest.importorskip("statsmodels.api")
+    rows = api.add_constant(np.column_stack([X, X[:, 0] > RNG.uniform(0, 10, N)]))
+    target = TARGETS[kind]
+    family = {"logistic": api.families.Binomial(), "counts": api.families.Poisson()}.get(kind)
+    options = {"exposure": YEARS} if kind == "counts" else {}
+    plain = api.GLM(target, rows, family or api.families.Gaussian(), **options).fit()
+    bounds = [(0, 10)] * 3 + [(0, 1)]
+    _, found = table(kind, rows[:, 1:], bounds=bounds, epsilon=1e5, delta=1e-9)
+    joint = found.wald_test(["x1", "x2"])
+    public = plain.wald_test(np.eye(5)[[2, 3]], scalar=True)
+    assert joint.df == 2
+    assert joint.statistic == pytest.approx(public.statistic, rel=0.25)
+    assert found.wald_test(["x0"]).pvalue == pytest.approx(found.pvalues[0])
+    untreated, treated = (rows[:, 1:] * [1, 1, 1, 0] + [0, 0, 0, k] for k in (0, 1))
+    shown = found.marginal_effects(rows[:, 1:])
+    effects = [shown[f"x{j}"] for j in range(3)]
+    effects.append(found.standardised(treated, against=untreated))
+    if kind == "numbers":  # effects are coefficients, and means those of sums
+        known, errors = plain.params[1:], plain.bse[1:]
+        assert found.residual_std == pytest.approx(plain.scale**0.5, rel=0.03)
+        fitted = api.OLS(target, rows).fit()
+        assert found.rsquared == pytest.approx(fitted.rsquared, abs=0.02)
+        assert "R^2 = " in str(found)
+    else:
+        public = {"logistic": api.Logit, "counts": api.Poisson}[kind](target, rows, **options)
+        margin = public.fit(disp=0).get_margeff(dummy=True)
+        known, errors = margin.margeff, margin.margeff_se
+    widths = [(one.high - one.low) / 2 / found.quantile() for one in effects]
+    np.testing.assert_allclose(widths, errors, rtol=0.1)
+    assert np.all(np.abs([one.value for one in effects] - known) < 0.35 * np.array(widths))
+    half = found.standardised(treated, weights=np.arange(N) < N // 2)
+    assert half.value == pytest.approx(found.standardised(treated[: N // 2]).value)
+    with pytest.raises(ValueError, match=r"\['x9'\] are not in names"):
+        found.wald_test(["x9"])
+
+
+@pytest.mark.parametrize("kind", ["logistic", "counts", "numbers"])
+@pytest.mark.parametrize("persons", [False, True], ids=["rows", "persons"])
+def test_weights_give_the_regression_of_the_population(kind, persons):
+    """With next to no noise, estimates are those of weights, errors those of a design."""
+    api = pytest.importorskip("statsmodels.api")
+    target = TARGETS[kind]
+    weights = np.where(target > np.median(target), 1.0, 4.0)
+    groups = np.arange(N) // 2 if persons else np.arange(N)
+    given = {"groups": groups} if persons else {}
+    family = {"logistic": api.families.Binomial(), "counts": api.families.Poisson()}.get(kind)
+    rows, options = api.add_constant(X), {"exposure": YEARS} if kind == "counts" else {}
+    family = family or api.families.Gaussian()
+    fitted = api.GLM(target, rows, family, freq_weights=weights, **options).fit()
+    scores = rows * (weights * (target - fitted.mu))[:, None]
+    by_person = np.add.reduceat(scores, np.flatnonzero(np.diff(groups, prepend=-1)))
+    bread = np.linalg.inv((rows.T * (weights * family.variance(fitted.mu))) @ rows)
+    model = clone(KINDS[kind][0]).set_params(weight_bounds=(1, 4))
+    options = {"model": model, "epsilon": 1e6, "delta": 1e-9, "sample_weight": weights}
+    _, found = table(kind, **options, **given)
+    errors = np.roll(np.diag(bread @ (by_person.T @ by_person) @ bread) ** 0.5, -1)
+    known = np.roll(fitted.params, -1)
+    assert np.all(np.abs(found.params - known) < 0.5 * found.bse)
+    np.testing.assert_allclose(found.bse, errors, rtol=0.1)
+    assert np.any(np.abs(known - table(kind, epsilon=1e5, delta=1e-9)[1].params) > 3 * errors)
+    with pytest.raises(ValueError, match="within these public bounds"):
+        table(kind, **options | {"sample_weight": weights + 1})
+    with pytest.raises(TypeError, match="Give weight_bounds"):
+        table(kind, **options | {"model": clone(KINDS[kind][0])})
 
 
 @pytest.mark.slow
@@ -325,7 +397,7 @@ def test_a_difference_has_the_interval_of_its_covariance():
     variance = found.cov[0, 0] + found.cov[1, 1] - 2 * found.cov[0, 1]
     assert one.value == pytest.approx(found.coef[0] - found.coef[1])
     assert one.high - one.low == pytest.approx(2 * 1.959964 * variance**0.5)
-    with pytest.raises(ValueError, match=r"weights has \['x7'\]"):
+    with pytest.raises(ValueError, match=r"\['x7'\] are not in names="):
         found.contrast({"x7": 1})
 
 

@@ -3,13 +3,14 @@
 from skdpdyn.inference.planned import PlannedTable, PlannedTables, plan_table
 from skdpdyn.inference.regression import private_regression
 from skdpdyn.inference.survival import SurvivalCurve, person_periods
-from skdpdyn.inference.table import PrivateSummary
+from skdpdyn.inference.table import PrivateSummary, WaldTest
 
 __all__ = [
     "PlannedTable",
     "PlannedTables",
     "PrivateSummary",
     "SurvivalCurve",
+    "WaldTest",
     "person_periods",
     "plan_table",
     "private_regression",

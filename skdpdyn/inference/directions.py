@@ -101,6 +101,15 @@ def shares_of_coordinates(
     return shares if adds_up else {TOTAL: Share(TOTAL_SHARE)} | shares
 
 
+def with_total(rows: LocalRows, spending: Spending) -> LocalRows:
+    """Return rows with the bought sum of their weights, where it is not the number of records."""
+    if TOTAL not in spending.shares:
+        return rows
+    room = 1 + 4 * rows.n_records * np.finfo(np.float64).eps
+    total = float(spending.release(TOTAL, math.fsum(rows.weight), room))
+    return rows.with_total(min(max(total, 1.0), rows.n_records))
+
+
 def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> Coordinates:
     """Buy coordinates if ``spending`` has shares for them; ``rows`` have a map to the unit ball."""
     n_features, radius = rows.shape[1], rows.map.radius
@@ -111,11 +120,7 @@ def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> C
     if not shares:
         return Coordinates(np.zeros(n_features), np.eye(n_features), constant)
     plain: Any = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
-    plain.persons, plain.most_rows = rows.persons, rows.most_rows
-    if TOTAL in spending.shares:  # weights 1/most_rows of some rows add up to less
-        room = 1 + 4 * rows.n_records * np.finfo(np.float64).eps
-        total = float(spending.release(TOTAL, math.fsum(rows.weight), room))
-        plain = plain.with_total(min(max(total, 1.0), rows.n_records))
+    plain.persons, plain.most_rows, plain.total = rows.persons, rows.most_rows, rows.total
     strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
     quantile = kept_weight(strength, n_features)
     conditioner = Conditioner(

@@ -22,6 +22,7 @@ from skdpdyn.inference.directions import (
     estimates,
     learn_coordinates,
     shares_of_coordinates,
+    with_total,
 )
 from skdpdyn.inference.histories import MOST_ROWS
 from skdpdyn.inference.levels import LEVELS, LEVELS_SHARE, Cells
@@ -47,7 +48,12 @@ from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
-from skdpdyn.training.parameters import check_equal_rows, most_rows_of
+from skdpdyn.training.parameters import (
+    check_equal_rows,
+    most_rows_of,
+    weights_in_fit,
+    weights_of,
+)
 from skdpdyn.training.reading import read
 from skdpdyn.training.targets import residual_limit, scaling
 
@@ -78,6 +84,7 @@ def private_regression(
     exposure: Any = None,
     equal_rows: bool = False,
     at_risk: Any = None,
+    sample_weight: Any = None,
     robust: bool = False,
     confidence: float = 0.95,
     random_state: int | None = None,
@@ -99,9 +106,9 @@ def private_regression(
     ----------
     model : PrivateLogisticRegression, PrivateSoftmaxRegression, PrivatePoissonRegressor or \
 PrivateRidge
-        Which regression. Of its parameters ``fit_intercept`` and ``max_rows_per_person`` count,
-        ``classes`` and ``target_bounds`` where they are not given here, and of ``class_weight``
-        only None is taken. It is left as it is.
+        Which regression. Of its parameters ``fit_intercept``, ``max_rows_per_person`` and
+        ``weight_bounds`` count, ``classes`` and ``target_bounds`` where they are not given here,
+        and of ``class_weight`` only None is taken. It is left as it is.
     X : array-like of shape (n_samples, n_features)
         Rows. A frame names the coefficients.
     y : array-like of shape (n_samples,)
@@ -146,6 +153,11 @@ PrivateRidge
     at_risk : array-like of shape (n_samples,), default=None
         Which rows count, though the persons of all do, whose number is public: see
         `person_periods`. None: all.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row in a survey, such as the inverse probability of being in the sample,
+        within the model's public ``weight_bounds``: it must follow from its own record alone. The
+        table is then of the population that weights make up, and always ``robust``: V has squares
+        of weights, as that of a design. What weights add up to is bought.
     robust : bool, default=False
         Whether V should be a noisy covariance of scores (Huber and White's "sandwich"), which holds
         though the likelihood may be wrong. It takes 15 parts of mu^2 beside about 100 others.
@@ -212,6 +224,9 @@ PrivateRidge
     equal_rows = check_equal_rows(model, equal_rows, groups)
     confidence, unit = checked_confidence(confidence), unit_of(groups, unit)
     model = _regression(model, X, exposure)
+    given_weights = weights_in_fit(
+        model, {} if sample_weight is None else {"sample_weight": sample_weight}
+    )
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
     given = {"classes": classes, "target_bounds": target_bounds}
@@ -222,12 +237,17 @@ PrivateRidge
         (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else cells.bounded(X, bounds)
     )
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
-        weights = None if at_risk is None else _weights_at_risk(at_risk, reading.X.shape[0])
+        weights = weights_of(model, given_weights, reading.X.shape[0])
+        robust = robust or weights is not None
+        if at_risk is not None:
+            weights = _weights_at_risk(at_risk, reading.X.shape[0]) * (
+                1.0 if weights is None else weights
+            )
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         rows: Any = reading.rows(most_rows_of(model, reading.shape[0]))
         one_hot = _places(model, one_hot)
         fitted = _Fit.of(model, reading, rows, Columns(bounds, one_hot, cells), unit, robust)
-        found, said = fitted.run()
+        found, said, known = fitted.run()
     table = PrivateSummary.of(
         found,
         names=fitted.names,
@@ -242,6 +262,7 @@ PrivateRidge
         sources_=model.sources_,
         inverse_link=fitted.link.mean,
         ratio=fitted.link.ratio,
+        **known,
     )
     return model, table
 
@@ -259,10 +280,6 @@ def _regression(model, X, exposure):
         raise UnsupportedMechanismError(
             f"class_weight={model.class_weight!r} makes another loss of the likelihood, with "
             "another minimiser and other errors. Use class_weight=None"
-        )
-    if getattr(model, "weight_bounds", None) is not None:
-        raise UnsupportedMechanismError(
-            "weight_bounds: no table is known of weighted rows. Fit the model, or leave them None"
         )
     if getattr(model, "estimand", "persons") != "persons":
         raise UnsupportedMechanismError(
@@ -371,6 +388,7 @@ class _Fit:
     unit: str
     robust: bool
     equal: bool  # whether errors of a person's rows are uncorrelated, and rows weigh the same
+    adds_up: bool  # whether weights of rows add up to the number of records
 
     @classmethod
     def of(cls, model, reading, rows, columns, unit, robust):
@@ -387,23 +405,25 @@ class _Fit:
             unit=unit,
             robust=robust,
             equal=reading.equal_rows,
+            adds_up=not reading.equal_rows and reading.weights is None,
         )
 
-    def run(self) -> tuple[Estimates, str]:
-        """Buy and publish everything; return estimates, and their notes."""
+    def run(self) -> tuple[Estimates, str, dict[str, float]]:
+        """Buy and publish everything; return estimates, their notes, and numbers beside them."""
         model, rows, intercept = self.model, self.rows, bool(self.model.fit_intercept)
         n_samples = rows.n_records
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
         shares = {} if self.columns.cells is None else {LEVELS: Share(LEVELS_SHARE)}
-        shares |= shares_of_coordinates(rows, budget, intercept, not self.equal)
+        shares |= shares_of_coordinates(rows, budget, intercept, self.adds_up)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.link, left, intercept, self.robust)
         in_time = self.equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
         spread = 1 / rows.most_rows if self.equal else 1.0
         with buying(shares, budget, n_samples, model.random_state) as (spending, plan):
             rows, columns, said = self.columns.ready(model, rows, spending)
+            rows = with_total(rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
             scored = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
         model._publish_plan(plan, self.leaks, self.unit)
@@ -416,7 +436,18 @@ class _Fit:
         found.params[...] += np.tile(shift, self.link.n_outputs)
         if scored.cut is not None:
             said += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
-        return found, said
+        return found, said, self._of_residuals(scored, coordinates.constant)
+
+    def _of_residuals(self, scored, constant):
+        """Return the deviation of residuals and R^2 of numbers that all directions tell."""
+        if not isinstance(self.link, Numbers) or len(scored.inverse.weak):
+            return {}
+        _, factor = scaling(*self.attributes["target_bounds_"], bool(constant))
+        known = {"residual_std": abs(factor) * math.sqrt(scored.dispersion)}
+        if constant:
+            explained = scored.explained(constant)
+            known["rsquared"] = explained / (explained + scored.dispersion)
+        return known
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -444,6 +475,8 @@ class _Fit:
             f"Coefficients of the {of}, by {by} without penalty, in the population "
             "that the records were drawn from; cells beyond their bounds count as these, and rows "
             "far from others weigh less."
+            + " Records weigh as sample_weight says."
+            * (self.model.weight_bounds is not None)
         )
 
     def _units(self, columns, coordinates):

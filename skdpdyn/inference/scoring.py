@@ -157,7 +157,7 @@ class Bought(Link):
         distances = rows.with_numbers(np.abs(residuals[:, 0]))
         distances.exposure, distances.common = np.empty(0), 1.0
         counts = partial(distances.counts, "distances")
-        found = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.n_records, octaves=10)
+        found = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.mass, octaves=10)
         return max(BEYOND * found, self.least)
 
 
@@ -183,7 +183,7 @@ class Counts(Bought):
     def start(self, rows, spending):
         """See `Link.start`."""
         known = None if self.has_exposure else rows.common
-        rate, mean = base_rate(rows, rows.n_records, self.largest, spending, known)
+        rate, mean = base_rate(rows, rows.mass, self.largest, spending, known)
         return np.log([rate]), mean
 
     def _means(self, raw, rows):
@@ -261,8 +261,9 @@ def _times(kept, of_outputs, a, b):
 class Scored:
     """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
 
-    ``scores`` is the noisy covariance of scores, if it was bought, and ``cut`` the noisy part of
-    the residuals that are cut off, where they are.
+    ``scores`` is the noisy covariance of scores, if it was bought, ``cut`` the noisy part of the
+    residuals that are cut off, where they are, and ``curvature`` and ``dispersion`` the last noisy
+    matrix and what scores vary by over it.
     """
 
     theta: np.ndarray
@@ -270,6 +271,16 @@ class Scored:
     inverse: Inverse
     scores: Moment | None
     cut: float | None
+    curvature: Moment
+    dispersion: float
+
+    def explained(self, constant: float) -> float:
+        """Return the variance of raw predictions, without what errors of estimates add to it."""
+        matrix, slopes = self.curvature.matrix, self.theta[:-1]
+        along = matrix[:-1, -1]
+        centred = matrix[:-1, :-1] - np.outer(along, along) / matrix[-1, -1]
+        found = slopes @ centred @ slopes - np.sum(centred * self.covariance[:-1, :-1])
+        return max(float(found), 0.0) * constant**2 / matrix[-1, -1]
 
 
 class Scoring:
@@ -361,7 +372,8 @@ class Scoring:
         pull = pull * noise
         # what no step says of other directions stays where the last one led
         theta = mean - pull + inverse.weak.T @ (inverse.weak @ (last - mean))
-        variance, scores = self.spread * self._dispersion(terms, limit) * curvature.matrix, None
+        dispersion = self._dispersion(terms, limit)
+        variance, scores = self.spread * dispersion * curvature.matrix, None
         if SCORES in self.spending.shares:
             scores = self._scores(last, terms, limit)
             variance = scores.positive
@@ -370,7 +382,7 @@ class Scoring:
         covariance = inverse.matrix @ variance @ inverse.matrix
         loose = noise / curvature.noise_norm**2 + (inverse.weak @ theta) ** 2
         covariance += inverse.weak.T @ (loose[:, None] * inverse.weak)
-        return Scored(theta, covariance, inverse, scores, self.cut)
+        return Scored(theta, covariance, inverse, scores, self.cut, curvature, dispersion)
 
     def _products(self, theta):
         raw = np.empty((self.rows.shape[0], len(theta)))
@@ -385,8 +397,8 @@ class Scoring:
         room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
         beyond = float(self.spending.release(name, math.fsum(weight * (distances > limit)), room))
         noise = self.spending.noise_multiplier(name)
-        self.has_long_tail |= beyond > max(4 * noise, LONG_TAIL * self.rows.n_records)
-        self.cut = min(max(beyond / self.rows.n_records, 0.0), 1.0)
+        self.has_long_tail |= beyond > max(4 * noise, LONG_TAIL * self.rows.mass)
+        self.cut = min(max(beyond / self.rows.mass, 0.0), 1.0)
         return limit
 
     def _bounded(self, residuals, limit):
@@ -475,7 +487,7 @@ class Scoring:
         total = math.fsum(weight * (terms[:, 0] / limit) ** 2)
         room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
         noisy = float(self.spending.release(DISPERSION, total, room))
-        freedom = max(self.rows.n_records - self.n_coordinates, 1)
+        freedom = max(self.rows.mass - self.n_coordinates, 1)
         return self.link.dispersion(limit**2 * max(noisy, 1.0) / freedom)
 
     def _scores(self, theta, terms, limit):

@@ -1,7 +1,7 @@
 """The table of coefficients with their standard errors, and how it is shown."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,33 @@ from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.training.base import distinct
 from skdpdyn.training.sources import Source
+
+_STEP = 1e-4  # of raw predictions, for derivatives
+
+
+@dataclass(frozen=True)
+class WaldTest:
+    """A joint test that coefficients are 0, see `PrivateSummary.wald_test`.
+
+    Parameters
+    ----------
+    statistic : float
+        Wald's statistic: about chi-squared if all are 0.
+    df : int
+        Its degrees of freedom, the number of coefficients.
+    pvalue : float
+        Probability of a larger one.
+
+    Examples
+    --------
+    >>> from skdpdyn.inference import WaldTest
+    >>> WaldTest(statistic=6.0, df=2, pvalue=0.0498).df
+    2
+    """
+
+    statistic: float
+    df: int
+    pvalue: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,6 +91,10 @@ class PrivateSummary(Shown):
         Makes expectations of sums of coefficients; None: they are expectations.
     ratio : str or None, default=None
         What the exponential of a coefficient is, such as "odds ratio"; None: nothing.
+    residual_std, rsquared : float or None, default=None
+        Of a linear regression: the standard deviation of residuals, which are cut off, and the part
+        of the target's variance that is explained, of rows as they weigh. From what was released
+        for errors. None where there is not enough information, and R^2 without an intercept.
 
     Examples
     --------
@@ -98,6 +129,8 @@ class PrivateSummary(Shown):
     sources_: tuple[Source, ...] = field(default=(), repr=False)
     inverse_link: Callable[[np.ndarray], np.ndarray] | None = None
     ratio: str | None = None
+    residual_std: float | None = None
+    rsquared: float | None = None
 
     @classmethod
     def of(cls, found: Estimates, **public: Any) -> "PrivateSummary":
@@ -180,14 +213,138 @@ class PrivateSummary(Shown):
         ValueError
             If a name is not one of ``names``.
         """
-        unknown = sorted(set(weights) - set(self.names))
-        if unknown:
-            raise ValueError(f"weights has {unknown}, which are not in names={self.names!r}")
-        chosen = [self.names.index(name) for name in weights]
+        chosen = self._places(weights)
         of = np.array([as_float(weight) for weight in weights.values()])
         value = float(of @ self.coef[chosen])
         width = self.quantile() * math.sqrt(of @ self.cov[np.ix_(chosen, chosen)] @ of)
         return Estimate(value, value - width, value + width)
+
+    def wald_test(self, names: Sequence[str]) -> "WaldTest":
+        """Return a joint test that all of these coefficients are 0, at no cost.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Their names, such as those of the dummies of a column.
+
+        Returns
+        -------
+        WaldTest
+            NaN if one of them has no estimate.
+
+        Raises
+        ------
+        ValueError
+            If a name is not one of ``names``, or none is given.
+        """
+        chosen = self._places(names)
+        coef, cov = self.coef[chosen], self.cov[np.ix_(chosen, chosen)]
+        known = np.isfinite(cov).all()
+        statistic = float(coef @ np.linalg.solve(cov, coef)) if known else math.nan
+        return WaldTest(statistic, len(chosen), float(special.chdtrc(len(chosen), statistic)))
+
+    def standardised(self, X: Any, *, weights: Any = None, against: Any = None) -> Estimate:
+        """Return the mean expectation of a public population, or by how much two of them differ.
+
+        That of rows with a treatment, against the same rows without it, is the standardised risk
+        difference. It costs nothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Public rows: of a census, say.
+        weights : array-like of shape (n_rows,), default=None
+            How often each row occurs, public. None: alike.
+        against : array-like of shape (n_rows, n_features), default=None
+            Rows whose mean is subtracted. None: none.
+
+        Returns
+        -------
+        Estimate
+            With an interval to first order in the errors; NaN if a coefficient has no estimate.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than there are coefficients.
+        """
+        value, gradient = self._mean(X, weights)
+        if against is not None:
+            less, of_less = self._mean(against, weights)
+            value, gradient = value - less, gradient - of_less
+        return self._estimate(value, gradient)
+
+    def marginal_effects(self, X: Any, *, weights: Any = None) -> dict[str, Estimate]:
+        """Return by how much expectations change with each column, in the mean of public rows.
+
+        That is the mean derivative. The effect of a dummy is that of `standardised` rows with it
+        against rows without it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Public rows.
+        weights : array-like of shape (n_rows,), default=None
+            How often each row occurs, public. None: alike.
+
+        Returns
+        -------
+        dict of str to Estimate
+            By the name of the column.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than there are coefficients.
+        """
+        rows, raw = self._raw(X)
+        part = _parts(weights, len(rows))
+        slope, bend = part @ self._slope(raw), (part * self._bend(raw)) @ rows
+        return {
+            name: self._estimate(slope * self.coef[j], slope * of + self.coef[j] * bend)
+            for j, (name, of) in enumerate(zip(self.names, np.eye(len(self.names)), strict=True))
+            if j < np.shape(X)[1]
+        }
+
+    def _mean(self, X, weights):
+        """Return the mean expectation of rows, and its gradient in the coefficients."""
+        rows, raw = self._raw(X)
+        part = _parts(weights, len(rows))
+        return float(part @ self._expected(raw)), (part * self._slope(raw)) @ rows
+
+    def _expected(self, raw):
+        return raw if self.inverse_link is None else self.inverse_link(raw)
+
+    def _slope(self, raw):
+        """Return the derivative of expectations, by central differences."""
+        return (self._expected(raw + _STEP) - self._expected(raw - _STEP)) / (2 * _STEP)
+
+    def _bend(self, raw):
+        return (self._slope(raw + _STEP) - self._slope(raw - _STEP)) / (2 * _STEP)
+
+    def _estimate(self, value, gradient):
+        """Return an estimate of coefficients whose errors move it along ``gradient``."""
+        width = self.quantile() * math.sqrt(gradient @ self.cov @ gradient)
+        return Estimate(float(value), float(value - width), float(value + width))
+
+    def _places(self, names):
+        """Return the places of coefficients, by name."""
+        unknown = sorted(set(names) - set(self.names))
+        if unknown or not len(names):
+            raise ValueError(f"{unknown} are not in names={self.names!r}: give some of these")
+        return [self.names.index(name) for name in names]
+
+    def _raw(self, X):
+        """Return public rows with the constant, and sums of coefficients."""
+        X = np.asarray(X, dtype=np.float64)
+        n_columns = len(self.names) - ("intercept" in self.names)
+        if X.ndim != 2 or X.shape[1] != n_columns:
+            raise ValueError(
+                f"X has shape {X.shape}, and the table {n_columns} coefficients of one output: of "
+                "several classes use the model's predict_proba"
+            )
+        rows = np.column_stack([X, np.ones((len(X), len(self.names) - n_columns))])
+        return rows, rows @ self.coef
 
     def predict(self, X: Any, *, exposure: Any = None, interval: bool = False) -> np.ndarray:
         """Return expectations of public rows, from released numbers alone.
@@ -211,18 +368,10 @@ class PrivateSummary(Shown):
         ValueError
             If X has another number of columns than there are coefficients.
         """
-        X = np.asarray(X, dtype=np.float64)
-        n_columns = len(self.names) - ("intercept" in self.names)
-        if X.ndim != 2 or X.shape[1] != n_columns:
-            raise ValueError(
-                f"X has shape {X.shape}, and the table {n_columns} coefficients of one output: of "
-                "several classes use the model's predict_proba"
-            )
-        rows = np.column_stack([X, np.ones((len(X), len(self.names) - n_columns))])
-        raw = rows @ self.coef
+        rows, raw = self._raw(X)
         width = self.quantile() * np.sqrt(np.einsum("ij,jk,ik->i", rows, self.cov, rows))
         found = np.column_stack([raw, raw - width, raw + width] if interval else [raw])
-        found = found if self.inverse_link is None else self.inverse_link(found)
+        found = self._expected(found)
         if exposure is not None:
             found = found * np.asarray(exposure, dtype=np.float64)[:, None]
         return found if interval else found[:, 0]
@@ -383,10 +532,21 @@ class PrivateSummary(Shown):
         spent = f"epsilon={float(self.privacy_.epsilon(self.delta_)):.6g} for model and table"
         where = f"(delta={self.delta_:.3g}, {whose(self.privacy_)})"
         notes = [self.estimand, f"spent: {spent} {where}"]
+        if self.residual_std is not None:
+            rsquared = "" if self.rsquared is None else f", R^2 = {self.rsquared:.3g}"
+            notes.insert(1, f"standard deviation of residuals = {self.residual_std:.4g}{rsquared}")
         ask = (
             "plan_table says what a budget answers, and how wide intervals are, before it is spent"
         )
         return notes if self.answered.all() else [*notes, ask]
+
+
+def _parts(weights: Any, n_rows: int) -> np.ndarray:
+    """Return weights of public rows that add up to 1."""
+    parts = np.ones(n_rows) if weights is None else np.asarray(weights, dtype=np.float64)
+    if parts.shape != (n_rows,) or not (np.all(parts >= 0) and 0 < parts.sum() < math.inf):
+        raise ValueError(f"weights must hold a number >= 0 for each of the {n_rows} rows of X")
+    return parts / parts.sum()
 
 
 def names_of(model: Any) -> tuple[str, ...]:
