@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import get_tags
 
-from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, RowMapper
 
 _TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
 _CALIBRATES = "calibrate on public records, or raise the model's clip"
@@ -142,6 +142,7 @@ _WITH_ARGUMENTS = {
 }
 
 _COMPOSITE = (Pipeline, FeatureUnion, ColumnTransformer)
+_DENSE = (BoundsScaler, BoundsExpander)  # neither takes sparse rows, nor makes them
 # what a step learns that its rows' shape says
 _PUBLIC = ("n_features_in_", "feature_names_in_", "_n_features_out")
 
@@ -335,8 +336,7 @@ def _(step: FunctionTransformer, row_wise=()):
     if name is None:
         return Verdict(
             f"FunctionTransformer(func={step.func!r}) may mix records, and has no name to vouch "
-            "for "
-            "it by: define the function by def, and say row_wise=[its name]"
+            "for it by: define the function by def, and say row_wise=[its name]"
         )
     vouched = next((name for name in _names_of(step.func) if name in row_wise), "")
     if vouched:
@@ -374,9 +374,9 @@ def chooses_by_records(step: ColumnTransformer) -> str | None:
     """Return why a choice of a ColumnTransformer may depend on records."""
     if any(callable(columns) for *_, columns in step.transformers):
         return "ColumnTransformer chooses columns by a function of the records: name them"
-    if step.sparse_threshold == 0 or None not in _stored_by_parts(step):
+    if step.sparse_threshold == 0 or all(type(part) in _DENSE for _, part in _named_parts(step)):
         return None
-    # If one of its parts is sparse, it counts the stored values of all records together.
+    # if one of its parts is sparse, it counts the stored values of all records together
     return (
         f"Pass sparse_threshold=0 to ColumnTransformer: with {step.sparse_threshold!r} it may "
         "choose between sparse and dense rows by how many values of all records are zero"
@@ -403,69 +403,6 @@ def changes_target(step: TransformedTargetRegressor) -> str | None:
     return None
 
 
-@singledispatch
-def stored(step, given=None):
-    """Return how many values a step stores of a record, or None if that depends on it.
-
-    Or "frame": a data frame, which is never sparse itself, though what is made of it may be.
-    ``given``: the same of the rows that reach the step.
-    """
-
-
-@stored.register(type(None))
-@stored.register(str)
-def _(step, given=None):
-    return given  # passed through
-
-
-@stored.register
-def _(step: FunctionTransformer, given=None):
-    if step.func is not None and not acts_on_each_number(step.func):
-        return None  # the user may vouch for each row, but not for how it is stored
-    return given if given == "all" or (given == "frame" and not step.validate) else None
-
-
-@stored.register(PolynomialFeatures)
-@stored.register(SimpleImputer)
-def _(step, given=None):
-    return "all" if given == "all" else None
-
-
-@stored.register
-def _(step: PrivateScaler, given=None):
-    # it takes no sparse rows if it centres them or learns the ranges of columns
-    return "all" if step.with_mean or step.bounds is not None or given == "all" else None
-
-
-@stored.register(BoundsExpander)
-@stored.register(BoundsScaler)
-@stored.register(OrdinalEncoder)
-def _(step, given=None):
-    return "all"  # neither takes sparse rows
-
-
-@stored.register
-def _(step: OneHotEncoder, given=None):
-    one_for_each = step.drop is None and step.handle_unknown == "error"
-    return "all" if not step.sparse_output else "alike" if one_for_each else None
-
-
-@stored.register
-def _(step: Pipeline, given=None):
-    for part in _parts(step):
-        given = stored(part, given)
-    return given
-
-
-@stored.register(ColumnTransformer)
-@stored.register(FeatureUnion)
-def _(step, given=None):
-    if isinstance(step, ColumnTransformer) and step.sparse_threshold == 0:
-        return "all"
-    kinds = set(_stored_by_parts(step))  # dense parts of sparse rows lose their zeros
-    return kinds.pop() if len(kinds) == 1 else None
-
-
 def _named_parts(step, fitted=""):
     """Return the names and parts of a composite, without those it drops.
 
@@ -477,30 +414,6 @@ def _named_parts(step, fitted=""):
     else:
         parts = step.steps if isinstance(step, Pipeline) else step.transformer_list
     return [(name, part) for name, part in parts if not (isinstance(part, str) and part == "drop")]
-
-
-def _parts(step):
-    return [part for _, part in _named_parts(step)]
-
-
-def _stored_by_parts(step):
-    """Return how many values each part of a ColumnTransformer or a FeatureUnion stores."""
-    columns = (
-        [columns for *_, columns in step.transformers]
-        if isinstance(step, ColumnTransformer)
-        else []
-    )
-    given = "frame" if any(map(_are_names, columns)) else None
-    kinds = [stored(part, given) for part in _parts(step)]
-    return ["all" if kind == "frame" else kind for kind in kinds]
-
-
-def _are_names(columns):
-    """Return whether columns are given by name, which needs a data frame."""
-    names = (
-        list(columns) if hasattr(columns, "__len__") and not isinstance(columns, str) else [columns]
-    )
-    return bool(names) and all(isinstance(name, str) for name in names)
 
 
 def acts_on_each_number(function: Any) -> bool:
