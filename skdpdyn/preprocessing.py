@@ -1,10 +1,8 @@
-"""Scaling and curves by public bounds, free of charge; scaling by a private mean, at a cost."""
+"""Scaling by public bounds, free of charge, and by a private mean, at a cost."""
 
 import math
-from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from functools import partial
-from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import (
-    LOWEST,
-    PAIR_WEIGHT,
-    bounds_by_column,
-    cosines,
-    on_scales,
-    typical_norm,
-)
+from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.core.noise import check_random_state
 from skdpdyn.core.spending import (
     COUNTS,
@@ -40,11 +31,9 @@ from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import (
     checked_choice,
-    checked_count,
     checked_flag,
     checked_number,
     checked_pair,
-    is_auto,
     is_named,
 )
 from skdpdyn.privacy.guarantees import Guarantee
@@ -75,7 +64,7 @@ from skdpdyn.training.conditioning import (
 _BLOCK = 4096  # rows that are looked at together
 _OCTAVES = 63 / 8  # that candidates for the bound on centred rows are in
 
-__all__ = ["BoundsExpander", "BoundsScaler", "Conditioning", "PrivateScaler", "RowMapper"]
+__all__ = ["BoundsScaler", "Conditioning", "PrivateScaler", "RowMapper"]
 
 
 class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -217,248 +206,6 @@ def _bounds_of(estimator, parameter, given):
     """Return the bounds that are given for the columns of an estimator."""
     names = getattr(estimator, "feature_names_in_", None)
     return bounds_by_column(given, parameter, estimator.n_features_in_, names)
-
-
-class BoundsExpander(TransformerMixin, BaseEstimator):
-    """Turn columns within public bounds into curves: cosines on public scales.
-
-    A linear model of the output learns a curve for each column. Nothing is learnt from records:
-    the map is fixed by its parameters and acts on each record alone, so that it is free under any
-    notion of neighbouring data sets. `PrivateGAMClassifier` and `PrivateGAMRegressor` expand
-    columns inside their fit, in less memory, and learn more with it.
-
-    A column is seen on a linear scale from 0 at its lower bound to 1 at the upper one, and where
-    the bounds hold 0 on a log scale that starts there. A scale u becomes ``cos(pi k u) /
-    k**decay``, k = 1, ..., n_terms: the decay makes of a model's penalty one on roughness. All is
-    divided by the typical length of a row, 1.2 times the root mean square where scales are uniform
-    and independent, so that ``data_norm=1.0`` of the estimators is right.
-
-    Parameters
-    ----------
-    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
-        Public bounds, as `BoundsScaler` takes them. None: those of a frame's attributes,
-        ``X.attrs["bounds"]``. Do not take them from the data.
-    n_terms : int or "auto", default=8
-        Number of cosines of each scale; 0: the linear scale itself, from -1 to 1. "auto": by the
-        number of records and the budget of the model that follows, none where curves would be
-        noise, and up to 8.
-    scales : tuple of {"linear", "log"}, default=("linear", "log")
-        Scales. A column whose bounds do not hold 0 has a linear one alone.
-    interactions : None, "all" or sequence of pairs, default=None
-        Pairs of columns, by name or by number, whose lowest cosines are multiplied too. "all":
-        every pair.
-    decay : float, default=1.0
-        Power of k that cosines are divided by, >= 0.
-    n_samples : int or None, default=None
-        Number of records, public, for ``n_terms="auto"``.
-    epsilon, delta : float or None, default=None
-        Budget of the model that follows, for ``n_terms="auto"``. ``delta=None``: 1/n^2.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Which data sets are neighbours, for ``n_terms="auto"``.
-
-    Attributes
-    ----------
-    bounds_ : ndarray of shape (n_features, 2)
-        Bounds of each column.
-    n_terms_ : int
-        Number of cosines of each scale.
-    norm_ : float
-        Public typical length that rows are divided by.
-    pairs_ : list of (int, int)
-        Pairs of columns that are multiplied.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Column names, where X had string names.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from skdpdyn import PrivateLogisticRegression
-    >>> from skdpdyn.preprocessing import BoundsExpander
-    >>> X = np.random.default_rng(0).uniform(0, 10, (20_000, 1))
-    >>> y = np.abs(X[:, 0] - 5) < 2
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True])
-    >>> model = make_pipeline(BoundsExpander((0, 10)), model).fit(X, y)
-    >>> bool(model.score(X, y) > 0.95), len(model[0].get_feature_names_out())
-    (True, 16)
-    """
-
-    def __init__(
-        self,
-        bounds: Any = None,
-        *,
-        n_terms: int | str = 8,
-        scales: Sequence[str] = ("linear", "log"),
-        interactions: Any = None,
-        decay: float = 1.0,
-        n_samples: int | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        adjacency: str = "replace_one",
-    ) -> None:
-        self.bounds = bounds
-        self.n_terms = n_terms
-        self.scales = scales
-        self.interactions = interactions
-        self.decay = decay
-        self.n_samples = n_samples
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters against the columns; the values of X are not used.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-        y : None, default=None
-            Ignored.
-
-        Returns
-        -------
-        self : object
-            The transformer. If an error is raised, it is left as it was before.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is invalid, or ``n_terms="auto"`` lacks ``n_samples`` and ``epsilon``.
-        """
-        if not self.scales or isinstance(self.scales, str) or set(self.scales) - {"linear", "log"}:
-            raise ValueError(f"scales={self.scales!r} must be ('linear', 'log'), or one of them")
-        checked_number(self.decay, "decay", lambda x: 0 <= x < np.inf, "a finite number >= 0")
-        with all_or_nothing(self) as expander:
-            validated(expander, form_of(X), dtype=DTYPES)
-            attributes = getattr(X, "attrs", {})
-            given = attributes.get("bounds") if self.bounds is None else self.bounds
-            expander.bounds_ = _bounds_of(expander, "bounds", given)
-            expander._set_terms()
-        return self
-
-    def _set_terms(self):
-        """Set the attributes that follow from the bounds and the parameters."""
-        self.scales_ = tuple(self.scales)
-        self.decay_ = float(self.decay)
-        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        self.pairs_ = _pairs_of(self.interactions, names)
-        self.n_scales_ = [
-            len(on_scales(np.zeros(0), low, high, self.scales_)) for low, high in self.bounds_
-        ]
-        if not all(self.n_scales_):
-            raise ValueError(
-                f"scales={self.scales!r}: a log scale needs bounds that hold 0. Add 'linear'"
-            )
-        self.n_terms_ = self._number_of_terms()
-        sizes = sum(self.n_scales_), 0, len(self.pairs_)
-        self.norm_ = typical_norm(*sizes, self.n_terms_, self.decay_)
-
-    def _number_of_terms(self):
-        if not is_auto(self.n_terms):
-            if isinstance(self.n_terms, int) and self.n_terms == 0:
-                return 0
-            return checked_count(self.n_terms, "n_terms", largest=1000)
-        if self.n_samples is None or self.epsilon is None:
-            raise ValueError(
-                "n_terms='auto' needs n_samples and epsilon, public numbers of the model that "
-                "follows: BoundsExpander(bounds, n_terms='auto', n_samples=10_000, epsilon=1.0)"
-            )
-        delta = "auto" if self.delta is None else self.delta
-        n_samples = checked_count(self.n_samples, "n_samples")
-        budget = Budget.for_samples(
-            self.epsilon, delta, n_samples=n_samples, adjacency=Adjacency(self.adjacency)
-        )
-        strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
-        return rules.cosines_of_rows(strength, self.n_features_in_, sum(self.n_scales_))
-
-    @by_blocks
-    def transform(self, X: Any) -> np.ndarray:
-        """Expand rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features_out), float32
-        """
-        check_is_fitted(self, "bounds_")
-        X = validated(self, X, dtype=DTYPES, reset=False)
-        n_columns = sum(self.n_scales_) * max(self.n_terms_, 1) + len(LOWEST) * len(self.pairs_)
-        rows = np.empty((len(X), n_columns), dtype=np.float32)
-        for part in _blocks(X):
-            rows[part] = self._expanded(X[part].astype(np.float64))
-        return rows
-
-    def _expanded(self, X):
-        """Return some rows, expanded."""
-        of_bounds = zip(X.T, *self.bounds_.T, strict=True)
-        scales = [on_scales(values, *pair, self.scales_) for values, *pair in of_bounds]
-        parts = [cosines(one, self.n_terms_, self.decay_) for both in scales for one in both]
-        low = [cosines(both[-1], 2, 0.0).T for both in scales]
-        weights = [PAIR_WEIGHT * (a * b) ** -self.decay_ for a, b in LOWEST]
-        for i, j in self.pairs_:
-            products = [low[i][a - 1] * low[j][b - 1] for a, b in LOWEST]
-            parts.append(np.column_stack(products) * weights)
-        return np.hstack(parts) / self.norm_
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of the output.
-
-        Parameters
-        ----------
-        input_features : array-like of str or None, default=None
-            Names of the columns of X; None: ``feature_names_in_``, or x0, x1, ...
-
-        Returns
-        -------
-        ndarray of str objects
-            Such as "age_cos1", "gain_log_cos2" and "age*gain_1_2".
-        """
-        check_is_fitted(self, "bounds_")
-        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        found = []
-        for name, (low, high) in zip(names, self.bounds_, strict=True):
-            ends = ["", "_log"] if low <= 0 <= high else [""]
-            ends = [end for end in ends if ("log" if end else "linear") in self.scales_]
-            terms = [f"_cos{k}" for k in range(1, self.n_terms_ + 1)] or [""]
-            found += [f"{name}{end}{term}" for end in ends for term in terms]
-        found += [f"{names[i]}*{names[j]}_{a}_{b}" for i, j in self.pairs_ for a, b in LOWEST]
-        return np.array(distinct(found), dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags
-
-
-def _pairs_of(interactions, names):
-    """Return pairs of columns as pairs of numbers."""
-    if interactions is None:
-        return []
-    if is_named(interactions, "all"):
-        return list(combinations(range(len(names)), 2))
-    try:
-        pairs = [
-            tuple(_place(names, key) for key in (first, second)) for first, second in interactions
-        ]
-    except (TypeError, ValueError):
-        pairs = [(0, 0)]
-    if not all(i != j for i, j in pairs):
-        raise ValueError(
-            f"interactions={interactions!r} must be None, 'all' or pairs of two columns of X"
-        )
-    return [(min(pair), max(pair)) for pair in pairs]
-
-
-def _place(names, key):
-    """Return the number of a column that is given by its name or by its number."""
-    return names.index(key) if key in names else range(len(names)).index(key)
 
 
 class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -12,9 +12,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from skdpdyn import PrivateGAMClassifier, PrivateGAMRegressor, PrivateLogisticRegression
 from skdpdyn.core import rules
@@ -33,8 +30,8 @@ from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
-from skdpdyn.model_selection import PrivateSearchCV, total_privacy
-from skdpdyn.preprocessing import BoundsExpander, BoundsScaler
+from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
 from skdpdyn.privacy.literature.dialects import zcdp
 from skdpdyn.training.additive import read_cells
@@ -63,85 +60,6 @@ COLUMNS = {
 GAM = PrivateGAMClassifier(classes=[False, True], random_state=0, **COLUMNS)
 CURVES = PrivateGAMRegressor(target_bounds=(0, 1), random_state=0, **COLUMNS)
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
-
-
-# --- BoundsExpander -------------------------------------------------------------------------------
-
-ROWS = RNG.uniform(-20, 120, (300, 2))
-
-
-@pytest.mark.parametrize("n_terms", [0, 1, 8])
-@pytest.mark.parametrize("scales", [("linear",), ("log",), ("linear", "log")])
-@pytest.mark.parametrize("interactions", [None, "all", [(1, 0)]])
-def test_expander_is_a_map_of_each_row(n_terms, scales, interactions):
-    options = {"n_terms": n_terms, "scales": scales, "interactions": interactions}
-    expander = BoundsExpander([(0, 100), (-10, 50)], **options).fit(ROWS)
-    whole = expander.transform(ROWS)
-    names = expander.get_feature_names_out()
-    assert whole.dtype == np.float32
-    assert whole.shape == (300, len(names)) == (300, len(set(names)))
-    for row in range(0, 300, 50):
-        np.testing.assert_array_equal(expander.transform(ROWS[[row]]), whole[[row]])
-    clipped = np.clip(ROWS, [0, -10], [100, 50])
-    np.testing.assert_array_equal(expander.transform(clipped), whole)
-    other = clone(expander).fit(ROWS[:1] * 3)
-    np.testing.assert_array_equal(other.transform(ROWS), whole)
-
-
-def test_expander_has_the_cosines_of_its_definition():
-    X = np.array([[0.0], [25.0], [100.0]])
-    expander = BoundsExpander((0, 100), n_terms=2, scales=("linear",), decay=1.0).fit(X)
-    u = np.array([0.0, 0.25, 1.0])
-    expected = np.column_stack([np.cos(np.pi * u), np.cos(2 * np.pi * u) / 2]) / expander.norm_
-    np.testing.assert_allclose(expander.transform(X), expected, atol=1e-7)
-    assert expander.get_feature_names_out().tolist() == ["x0_cos1", "x0_cos2"]
-    uniform = BoundsExpander((0, 1)).fit_transform(RNG.uniform(0, 1, (20_000, 3)))
-    assert 0.6 < np.sqrt(np.mean(np.sum(uniform**2, axis=1))) < 1.1
-
-
-def test_expander_serves_frames_by_name():
-    frame = FRAME[["gain", "age"]]
-    by_name = BoundsExpander({"age": (0, 100), "gain": (0, 1000)}).fit(frame)
-    np.testing.assert_array_equal(by_name.bounds_, [[0, 1000], [0, 100]])
-    frame.attrs["bounds"] = {"age": (0, 100), "gain": (0, 1000)}
-    np.testing.assert_array_equal(BoundsExpander().fit(frame).bounds_, by_name.bounds_)
-    assert by_name.get_feature_names_out()[[0, 8]].tolist() == ["gain_cos1", "gain_log_cos1"]
-    columns = make_column_transformer(
-        (BoundsExpander(COLUMNS["bounds"]), ["age", "gain"]),
-        (OneHotEncoder(categories=[["north", "south", "west"]], sparse_output=False), ["ward"]),
-    )
-    model = make_pipeline(columns, PrivateLogisticRegression(classes=[False, True]))
-    model.fit(FRAME, Y)
-    assert model.score(FRAME, Y) > 0.8
-    assert total_privacy(model).guarantee == model[-1].privacy_
-
-
-@pytest.mark.parametrize(("n_samples", "n_terms"), [(100, 0), (1000, 1), (100_000, 8)])
-def test_expander_knows_what_a_budget_pays_for(n_samples, n_terms):
-    given = {"n_samples": n_samples, "epsilon": 1.0}
-    assert BoundsExpander((0, 1), n_terms="auto", **given).fit(ROWS).n_terms_ == n_terms
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_terms": "auto"}, "n_terms='auto' needs n_samples and epsilon"),
-        ({"n_terms": "auto", "n_samples": 9}, "n_terms='auto' needs n_samples and epsilon"),
-        ({"n_terms": -1}, "n_terms"),
-        ({"n_terms": 1.5}, "n_terms"),
-        ({"scales": ("cubic",)}, "scales"),
-        ({"scales": ()}, "scales"),
-        ({"bounds": (1, 2), "scales": ("log",)}, "a log scale needs bounds that hold 0"),
-        ({"decay": -1.0}, "decay"),
-        ({"bounds": None}, "bounds=None"),
-        ({"interactions": [(0, 0)]}, "interactions"),
-        ({"interactions": [(0, 7)]}, "interactions"),
-        ({"interactions": "some"}, "interactions"),
-    ],
-)
-def test_expander_refuses(options, message):
-    with pytest.raises(ValueError, match=message):
-        BoundsExpander(**{"bounds": (0, 1)} | options).fit(ROWS)
 
 
 # --- rows of cells --------------------------------------------------------------------------------
@@ -398,7 +316,7 @@ def test_rows_elsewhere_are_refused_with_what_to_use(tmp_path):
     rows = ParquetRows(tmp_path / "rows.parquet", target="y", categories=levels)
     dask = pytest.importorskip("dask.dataframe")
     collection = dask.from_pandas(FRAME[["age", "gain"]], npartitions=2)
-    with pytest.raises(TypeError, match="Use BoundsExpander before another estimator"):
+    with pytest.raises(TypeError, match="takes arrays and frames in memory"):
         clone(GAM).fit(collection, dask.from_pandas(pd.Series(Y), npartitions=2))
     with pytest.raises(ValueError, match=r"categories name the columns .* X does not have"):
         clone(GAM).fit(rows)  # they are columns of 0 and 1 there

@@ -139,27 +139,6 @@ def test_a_total_has_a_line_for_each_step_and_names_models_by_theirs():
     assert total_privacy(total).free == total.free
 
 
-@pytest.mark.parametrize(
-    ("feature_range", "data_norm", "note"),
-    [
-        ((-1, 1), 1.4142, None),
-        ((-1, 1), 0.5, None),
-        ((-3, 4), 6.0, "no longer than 5.65685, so that data_norm=6 .*pass data_norm=5.65685"),
-        ((3, 4), 4.0, "4.24264 long at least, so that data_norm=4 .* up to data_norm=5.65685"),
-        ((-4, -3), 4.0, "4.24264 long at least, so that data_norm=4 .* up to data_norm=5.65685"),
-    ],
-)
-def test_a_total_notes_what_does_not_fit_together(feature_range, data_norm, note):
-    """By public numbers alone: two columns in a range, and the norm that the next step takes."""
-    scaler = BoundsScaler((-1, 1), feature_range=feature_range)
-    pipeline = make_pipeline(scaler, logistic(data_norm=data_norm)).fit(X, Y)
-    ((_, why),) = total_privacy(pipeline).free
-    if note is None:
-        assert why == "BoundsScaler scales by public bounds"
-    else:
-        assert re.match(f"BoundsScaler scales by public bounds. rows of 2 columns .*{note}", why)
-
-
 def test_what_is_harmless_around_a_model_is_accepted():
     threshold = FixedThresholdClassifier(logistic(), threshold=0.4).fit(X, Y)
     assert total_privacy(threshold).guarantee == threshold.estimator_.privacy_

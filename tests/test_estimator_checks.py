@@ -20,7 +20,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 
 pytestmark = pytest.mark.every_case
 
@@ -44,7 +44,6 @@ ESTIMATORS = [
     PrivateGAMClassifier(bounds=(-10, 10)),
     PrivateGAMRegressor(bounds=(-10, 10)),
     BoundsScaler((0, 1)),
-    BoundsExpander((0, 1)),
     PrivateScaler(),
     PrivateScaler(bounds="private", crude_bounds=(-100, 100)),
     RowMapper(),

@@ -29,7 +29,7 @@ from skdpdyn.core.losses import logistic
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.rounding import public_radius, reach, rounding_mu
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
-from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import Composition, Ledger
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.training.conditioning import FittedConditioning
@@ -215,7 +215,7 @@ def test_numbers_are_public_by_the_word_of_who_passes_them():
 def given(value):
     """Return all estimators with a value as each of their parameters, bare and within others."""
     search = PrivateSearchCV(PrivateLogisticRegression(classes=[False, True]), {"clip": [1.0]})
-    scalers = [PrivateScaler(), BoundsScaler((0, 1)), BoundsExpander((0, 1))]
+    scalers = [PrivateScaler(), BoundsScaler((0, 1))]
     others = [
         *((model, Y) for model in [search, *scalers, PrivateGAMClassifier(classes=[False, True])]),
         (PrivateGAMRegressor(target_bounds=(-3.0, 7.0)), 4 * X[:, 0]),
@@ -228,7 +228,7 @@ def given(value):
     for name in ("start", "conditioning"):
         model = PrivateLogisticRegression(classes=[False, True], **{name: value})
         yield clone(search), "estimator", model, Y
-        yield clone(search), "param_distributions", {name: ["auto", value]}, Y
+        yield clone(search), "param_grid", {name: ["auto", value]}, Y
 
 
 @pytest.mark.filterwarnings("ignore:Found")
@@ -264,7 +264,7 @@ def test_no_parameter_of_an_estimator_hides_what_it_was_given(tmp_path):
                 assert not total_privacy(model, disjoint=True).sources
                 assert not total_privacy(model, clean).sources
     assert {("PrivateRidge", "start"), ("PrivateLinearSVC", "conditioning")} <= taken
-    assert {("PrivateSearchCV", "estimator"), ("PrivateSearchCV", "param_distributions")} <= taken
+    assert {("PrivateSearchCV", "estimator"), ("PrivateSearchCV", "param_grid")} <= taken
 
 
 def test_whatever_has_coefficients_is_named_as_a_model():

@@ -24,13 +24,9 @@ _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth
 _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
 _OCTAVES = 16.0  # that the cells of a log scale reach down
 _LARGEST = 2**53  # floats hold all smaller integers
-LOWEST = ((1, 1), (1, 2), (2, 1))
-"""Frequencies of the products of a pair of columns."""
 PAIR_WEIGHT = 0.5
-ROOM = 1.2
-"""Typical length of rows, over the root mean square of uniform columns."""
 
-__all__ = ["Expansion", "Levels", "Numbers", "cosines", "on_scales", "typical_norm"]
+__all__ = ["Expansion", "Levels", "Numbers", "cosines", "on_scales"]
 
 
 def _logarithm(values, low, high):
@@ -82,25 +78,6 @@ def cosines(scale: np.ndarray, n_terms: int, decay: float) -> np.ndarray:
         return 2 * scale[:, None] - 1
     k = np.arange(1, n_terms + 1)
     return np.cos(np.pi * np.multiply.outer(scale, k)) * k**-decay
-
-
-def typical_norm(n_scales: int, n_levels: int, n_pairs: int, n_terms: int, decay: float) -> float:
-    """Return the public typical length of an expanded row.
-
-    The root mean square where all scales are uniform and independent, times 1.2.
-
-    Parameters
-    ----------
-    n_scales, n_levels, n_pairs : int
-        Numbers of scales of all columns, of columns of levels, and of pairs of columns.
-    n_terms : int
-        Number of cosines of a scale.
-    decay : float
-        Their decay.
-    """
-    of_scale = sum(k ** (-2 * decay) for k in range(1, n_terms + 1)) / 2 if n_terms else 1 / 3
-    of_pair = PAIR_WEIGHT**2 * sum((a * b) ** (-2 * decay) / 4 for a, b in LOWEST)
-    return ROOM * math.sqrt(n_scales * of_scale + n_levels + n_pairs * of_pair)
 
 
 @dataclass(frozen=True)

@@ -245,13 +245,6 @@ def cosines_of_curves(strength: float, n_columns: int, n_scales: int) -> int:
     return cosines_of_scales(n_scales)
 
 
-def cosines_of_rows(strength: float, n_columns: int, n_scales: int) -> int:
-    """Return the number of cosines of each scale where rows go into any model; 0: none."""
-    if not expands(strength, n_columns):
-        return 0
-    return 1 if strength < 60.0 * n_columns else cosines_of_scales(n_scales)
-
-
 DECAY_OF_COSINES = 1.5
 """The power of a frequency that its cosine is divided by, in additive models."""
 

@@ -16,7 +16,7 @@ from skdpdyn.core.expansion import Expansion, Levels, Numbers
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import optional
 from skdpdyn.export.onnx import to_onnx
-from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.privacy import Budget, check_report
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.proofs import ROUNDING, agree
@@ -45,7 +45,7 @@ _OTHERS: tuple[type, ...] = (
         Adjacency,
         Source,
     ),
-    *(BoundsExpander, BoundsScaler, PrivateScaler, RowMapper, *SOLVERS.values(), *TYPES.values()),
+    *(BoundsScaler, PrivateScaler, RowMapper, *SOLVERS.values(), *TYPES.values()),
 )
 TRUSTED = sorted(
     {"numpy.dtype", *(f"skdpdyn.linear_model.{name}" for name in _MODELS)}

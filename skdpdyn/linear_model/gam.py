@@ -434,9 +434,9 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
 
     A raw prediction is the sum of an intercept, of a curve for each column of numbers, of a number
     for each level of a column of categories, and where records are many of products of curves of
-    two columns. Columns are expanded by public bounds and levels, see `BoundsExpander
-    <skdpdyn.preprocessing.BoundsExpander>`, so that the expansion costs nothing. Inside of `fit` a
-    row is one small number a column: expanded rows are made some at a time.
+    two columns. Columns are expanded by public bounds and levels, into cosines on a linear and a
+    log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number a
+    column: expanded rows are made some at a time.
 
     The budget first buys, where records are many, the distribution of each column, a further scale
     of its curve; then the mean of the expanded rows and their second moment, which equalise all
@@ -567,9 +567,9 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
 
     A raw prediction is the sum of an intercept, of a curve for each column of numbers, of a number
     for each level of a column of categories, and where records are many of products of curves of
-    two columns. Columns are expanded by public bounds and levels, see `BoundsExpander
-    <skdpdyn.preprocessing.BoundsExpander>`, so that the expansion costs nothing. Inside of `fit` a
-    row is one small number a column: expanded rows are made some at a time.
+    two columns. Columns are expanded by public bounds and levels, into cosines on a linear and a
+    log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number a
+    column: expanded rows are made some at a time.
 
     The budget first buys, where records are many, the distribution of each column, a further scale
     of its curve; then the mean of the expanded rows and their second moment, which equalise all

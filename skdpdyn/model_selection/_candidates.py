@@ -1,7 +1,7 @@
 """The candidates of a private search: tunable parameters, and how one is drawn and built."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from skdpdyn.linear_model.base import PrivateLinearModel
-from skdpdyn.model_selection._costs import costed, with_parameters
+from skdpdyn.model_selection._steps import costed, with_parameters
 from skdpdyn.training.base import quoting_no_records, refuse_dates
 from skdpdyn.training.foreign import SILENCE, own_copy
 from skdpdyn.training.sources import sources_of
@@ -26,83 +26,32 @@ class Candidates:
     """An estimator and the values of its parameters to choose from."""
 
     estimator: Any
-    distributions: Any
+    listed: Any
 
-    def _grids(self):
-        """Return the candidates as a list of dicts, checked."""
-        grids = self.distributions
-        grids = [grids] if isinstance(grids, Mapping) else grids
-        if (
-            not isinstance(grids, (list, tuple))
-            or not grids
-            or not all(isinstance(grid, Mapping) for grid in grids)
-        ):
-            raise TypeError(
-                f"param_distributions={self.distributions!r} must be a dict or a list of dicts"
-            )
-        for name, values in (item for grid in grids for item in grid.items()):
-            if not isinstance(name, str):
-                raise TypeError(
-                    f"param_distributions holds {name!r}: names of parameters are needed"
-                )
-            if name.rpartition("__")[2] in NOT_TUNED:
+    @cached_property
+    def grid(self):
+        """All candidates, equally likely."""
+        grid = ParameterGrid(self.listed)
+        for name in (name for part in grid.param_grid for name in part):
+            if not isinstance(name, str) or name.rpartition("__")[2] in NOT_TUNED:
                 raise ValueError(
-                    f"param_distributions holds {name!r}: {', '.join(NOT_TUNED)} are the "
-                    "budget's or public, and not tuned. "
-                    "Pass epsilon and delta to the search, the others to the estimator"
+                    f"param_grid holds {name!r}: names of parameters are needed. "
+                    f"{', '.join(NOT_TUNED)} are the budget's or public, and not tuned: pass "
+                    "epsilon and delta to the search, the others to the estimator"
                 )
-            listed = (
-                isinstance(values, (Sequence, np.ndarray))
-                and not isinstance(values, str)
-                and len(values)
-            )
-            if not (listed or hasattr(values, "rvs")):
-                raise ValueError(
-                    f"param_distributions[{name!r}]={values!r} must be a list or an array of "
-                    "values, at least one, or have rvs"
-                )
-        return grids
-
-    def is_grid(self):
-        """Return whether all values are listed, so that every candidate is known."""
-        return not any(hasattr(values, "rvs") for grid in self._grids() for values in grid.values())
-
-    def pool(self):
-        """Return all candidates of a grid; of distributions, the estimator as it is."""
-        return list(ParameterGrid(self._grids())) if self.is_grid() else [{}]
+        if not len(grid):
+            raise ValueError(f"param_grid={self.listed!r} holds no candidate")
+        return grid
 
     def given(self):
         """Return the sources of all that is listed, see `skdpdyn.training.sources`."""
-        values = [clone(self.estimator)] + [
-            clone(value, safe=False)
-            for grid in self._grids()
-            for listed in grid.values()
-            if not hasattr(listed, "rvs")
-            for value in listed
-        ]
-        return tuple(dict.fromkeys(sources_of(values, "param_distributions")))
+        listed = [value for candidate in self.grid for value in candidate.values()]
+        values = [clone(self.estimator), *(clone(value, safe=False) for value in listed)]
+        return tuple(dict.fromkeys(sources_of(values, "param_grid")))
 
     def draw(self, generator):
         """Draw a candidate."""
-        if self.is_grid():
-            grid = ParameterGrid(self._grids())
-            return grid[int(generator.integers(len(grid)))]
-        grids = self._grids()
-        grid = grids[generator.integers(len(grids))]
-        # of a copy: one that counts its calls would count trials, and draw each by another law
-        drawn = {
-            name: own_copy(values).rvs(random_state=generator)
-            if hasattr(values, "rvs")
-            else values[int(generator.integers(len(values)))]
-            for name, values in sorted(grid.items())
-        }
-        of_law = {name: value for name, value in drawn.items() if hasattr(grid[name], "rvs")}
-        if any(sources_of(of_law, "")):
-            raise ValueError(
-                f"param_distributions draws models for {sorted(of_law)} from a distribution: list "
-                "them, so that it is known what a search was given"
-            )
-        return drawn
+        return self.grid[int(generator.integers(len(self.grid)))]
 
     def build(self, candidate, budget, public, seed):
         """Build the estimator with a candidate's parameters and the budget of a trial."""

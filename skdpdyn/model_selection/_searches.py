@@ -7,8 +7,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
-from skdpdyn.model_selection._costs import private_steps, with_parameters
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
+from skdpdyn.model_selection._steps import private_steps, with_parameters
 from skdpdyn.privacy.guarantees import check_alike, composed, largest
 
 

@@ -5,12 +5,12 @@ to learn from the records, unless its own tags say that it needs no fit; and so 
 from a kind with a rule, which may do more.
 """
 
-import math
 from collections.abc import Callable, Collection, Iterator
 from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import get_tags
 
-from skdpdyn.preprocessing import BoundsExpander, BoundsScaler, RowMapper
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 
 _TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
 _CALIBRATES = "calibrate on public records, or raise the model's clip"
@@ -54,7 +54,7 @@ _LEARNS = {
     ),
     "SplineTransformer": (
         "learns knots from the records, or refuses records beyond them",
-        "use BoundsExpander; or pass knots=array of public numbers, and no extrapolation='error'",
+        "pass knots=array of public numbers, and no extrapolation='error'",
     ),
     "KNNImputer": ("keeps the records and fills in from them", f"use {_IMPUTER}"),
     "IterativeImputer": ("learns from the records", f"use {_IMPUTER}"),
@@ -142,7 +142,6 @@ _WITH_ARGUMENTS = {
 }
 
 _COMPOSITE = (Pipeline, FeatureUnion, ColumnTransformer)
-_DENSE = (BoundsScaler, BoundsExpander)  # neither takes sparse rows, nor makes them
 # what a step learns that its rows' shape says
 _PUBLIC = ("n_features_in_", "feature_names_in_", "_n_features_out")
 
@@ -259,7 +258,6 @@ def _verdict(step, row_wise=()):
 for _kind, _why in {
     type(None): "hands rows on",
     BoundsScaler: "BoundsScaler scales by public bounds",
-    BoundsExpander: "BoundsExpander makes curves by public bounds",
     RowMapper: "RowMapper maps each row by itself",
     PolynomialFeatures: "PolynomialFeatures acts on each row by itself",
 }.items():
@@ -349,32 +347,12 @@ def _(step: FunctionTransformer, row_wise=()):
     )
 
 
-def misfit(step: Any, following: Any) -> str | None:
-    """Say why a scaler's range and the ``data_norm`` of the next step do not fit, or None."""
-    fitted = hasattr(step, "bounds_") and hasattr(following, "data_norm_")
-    if type(step) is not BoundsScaler or not fitted or step.missing == "indicator":
-        return None
-    (low, high), root = step.feature_range_, math.sqrt(len(step.bounds_))
-    nearest, farthest = abs(min(max(0.0, low), high)) * root, max(abs(low), abs(high)) * root
-    norm, rows = following.data_norm_, f"rows of {len(step.bounds_)} columns in [{low:g}, {high:g}]"
-    if norm > farthest * (1 + 1e-9):
-        return (
-            f"{rows} are no longer than {farthest:.6g}, so that data_norm={norm:g} of the next "
-            f"step adds noise in vain: pass data_norm={farthest:.6g}"
-        )
-    if norm < nearest * (1 - 1e-9):
-        return (
-            f"{rows} are {nearest:.6g} long at least, so that data_norm={norm:g} of the next step "
-            f"shortens all: pass up to data_norm={farthest:.6g}, or a feature_range around 0"
-        )
-    return None
-
-
 def chooses_by_records(step: ColumnTransformer) -> str | None:
     """Return why a choice of a ColumnTransformer may depend on records."""
     if any(callable(columns) for *_, columns in step.transformers):
         return "ColumnTransformer chooses columns by a function of the records: name them"
-    if step.sparse_threshold == 0 or all(type(part) in _DENSE for _, part in _named_parts(step)):
+    parts = [part for _, part in _named_parts(step)]
+    if step.sparse_threshold == 0 or all(type(part) is BoundsScaler for part in parts):
         return None
     # if one of its parts is sparse, it counts the stored values of all records together
     return (
@@ -440,3 +418,60 @@ def _name_of(function):
 def _names_of(function):
     """Return the names by which a user may vouch for a function: with its module, and without."""
     return _name_of(function), f"{getattr(function, '__module__', None)}.{_name_of(function)}"
+
+
+def private_steps(estimator, row_wise=(), name=""):
+    """Return the steps with a ``privacy_cost``, the model last; others may learn nothing private.
+
+    Of FunctionTransformers, ``row_wise`` holds the names of functions that the user vouches for.
+    """
+    if isinstance(estimator, Pipeline):
+        *before, (last_name, last) = estimator.steps
+        scalers = [step for _, step in before if isinstance(step, PrivateScaler)]
+        unlike = [
+            (path, verdict.why)
+            for step_name, step in before
+            if not isinstance(step, PrivateScaler)
+            for path, verdict in verdicts(step, joined(name, step_name), row_wise)
+            if verdict.leaks
+        ]
+        if unlike:
+            raise ValueError(lines_of(unlike))
+        return [*scalers, *private_steps(last, row_wise, joined(name, last_name))]
+    if isinstance(estimator, FrozenEstimator):
+        raise ValueError(
+            f"{estimator!r} is not fitted again: only its first fit cost something, see "
+            "total_privacy"
+        )
+    if not hasattr(estimator, "privacy_cost"):
+        raise ValueError(
+            f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline "
+            "that ends in one"
+        )
+    return [estimator]
+
+
+def lines_of(reasons, head="Without privacy"):
+    """Return the text of pairs (name of a step, reason): one line for each."""
+    lines = [f"step {name!r}: {why}" if name else why for name, why in dict.fromkeys(reasons)]
+    return f"{head}: {lines[0]}" if len(lines) == 1 else "\n  ".join([f"{head}:", *lines])
+
+
+def costed(estimator):
+    """Return the only step with a ``privacy_cost``."""
+    *others, model = private_steps(estimator)
+    if others:
+        raise ValueError(
+            f"{others[0]!r} spends a budget of its own, where one budget has to pay for all: "
+            "scale by public bounds "
+            "(BoundsScaler), or take a search of scikit-learn, which search_privacy counts with "
+            "all its steps"
+        )
+    return model
+
+
+def with_parameters(estimator, parameters):
+    """Return a clone with some of its parameters changed, to clones of the values."""
+    return clone(estimator).set_params(
+        **{name: clone(value, safe=False) for name, value in parameters.items()}
+    )

@@ -86,11 +86,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         learn public numbers only: a `BoundsScaler`, encoders with given categories, stateless
         transformers. Its ``epsilon`` and ``delta`` are replaced by those of a trial; its
         ``random_state`` must be None.
-    param_distributions : dict or list of dicts
-        Candidates, as in scikit-learn's ``RandomizedSearchCV``: names to lists, or to distributions
-        with ``rvs``. Lists alone make a grid, whose points are equally likely. The budget
-        (``epsilon``, ``delta``), ``adjacency``, ``random_state``, ``classes`` and ``target_bounds``
-        cannot be tuned.
+    param_grid : dict or list of dicts
+        Candidates, as in scikit-learn's ``GridSearchCV``: names to lists, whose points are equally
+        likely. Of a distribution list some draws. The budget (``epsilon``, ``delta``),
+        ``adjacency``, ``random_state``, ``classes`` and ``target_bounds`` cannot be tuned.
     epsilon : float, default=1.0
         Privacy budget of the whole search, > 0.
     delta : float or "auto", default="auto"
@@ -202,7 +201,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any,
-        param_distributions: Any,
+        param_grid: Any,
         *,
         epsilon: float = 1.0,
         delta: float | str = "auto",
@@ -218,7 +217,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         verbose: int | bool = 0,
     ) -> None:
         self.estimator = estimator
-        self.param_distributions = param_distributions
+        self.param_grid = param_grid
         self.epsilon = epsilon
         self.delta = delta
         self.expected_trials = expected_trials
@@ -303,7 +302,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
         warn_of_weak_budget(plan.budget, n_samples)
-        candidates = Candidates(self.estimator, self.param_distributions)
+        candidates = Candidates(self.estimator, self.param_grid)
         if codes is not None:
             self._check_persons(candidates, plan, public)
         if exposure is not None:
@@ -351,7 +350,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         model._sign()
 
     def _given(self):
-        return Candidates(self.estimator, self.param_distributions).given()
+        return Candidates(self.estimator, self.param_grid).given()
 
     def _tell(self, plan):
         """Print the public facts of the search before it runs."""
@@ -438,7 +437,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         checked_choice(self.bound, "bound", ("selection", "tightest"))
         held = HeldOut.of(self.holdout, self.test_size, n_samples)
         law = _Trials(
-            Candidates(self.estimator, self.param_distributions),
+            Candidates(self.estimator, self.param_grid),
             budget,
             SHARED if held.shared else APART,
             held,
@@ -451,7 +450,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         mu, guarantees = mechanism.trial.mu, ()  # of a trial
         costs = cache(lambda mu: law.costs(mu, head, public))
         if not all(isinstance(cost, GaussianDP) and not cost.failure for cost in costs(mu)):
-            law.check_listed()
 
             def excess(mu):
                 judged = judge(law.selection(mu, costs(mu)), delta, self.bound)[1]
@@ -687,9 +685,7 @@ class _Trials:
     def costs(self, mu, head, public):
         """Return the cost of each candidate's fit, with noise calibrated to ``mu``."""
         of_fit = trial_budget(self.fit_mu(mu), self.budget.delta)
-        pooled = [
-            self.candidates.build(one, of_fit, public, None) for one in self.candidates.pool()
-        ]
+        pooled = [self.candidates.build(one, of_fit, public, None) for one in self.candidates.grid]
         if any(last_step(one).adjacency != self.budget.adjacency for one in pooled):
             raise ValueError("adjacency must be that of the estimator in every candidate")
         trained = self.held.n_trained
@@ -702,15 +698,6 @@ class _Trials:
         score = GaussianDP(mu * math.sqrt(self.shares[_SCORE].size), adjacency)
         trial = fits.compose(score) if self.held.shared else largest([fits, score])
         return Selection(trial=trial, expected_trials=self.expected, shape=self.shape)
-
-    def check_listed(self):
-        """Refuse distributions, whose candidates have costs that are not known beforehand."""
-        if not self.candidates.is_grid():
-            raise UnsupportedMechanismError(
-                "trials of one cost are needed, whichever candidate runs: distributions can "
-                "be searched only if the model's "
-                "guarantee is Gaussian. Give lists of values"
-            )
 
 
 @dataclass(frozen=True)
@@ -750,12 +737,11 @@ class _SearchPlan:
         ):
             raise UnsupportedMechanismError(
                 f"a candidate costs {type(guarantee).__name__} of more than a trial's "
-                f"{self.mechanism.trial}: search over lists of values"
+                f"{self.mechanism.trial}"
             )
 
 
 def _models(candidates, plan, public):
-    """Return the models of all candidates; of distributions, that of the estimator as it is."""
+    """Return the models of all candidates."""
     budget = plan.trial_budget
-    pool = candidates.pool()
-    return [last_step(candidates.build(one, budget, public, None)) for one in pool]
+    return [last_step(candidates.build(one, budget, public, None)) for one in candidates.grid]

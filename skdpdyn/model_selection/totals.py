@@ -17,15 +17,16 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.data.persons import persons_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.model_selection._costs import lines_of, private_steps, with_parameters
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
 from skdpdyn.model_selection._splits import person_splits, record_splits
 from skdpdyn.model_selection._steps import (
     changes_target,
     chooses_by_records,
     joined,
-    misfit,
+    lines_of,
+    private_steps,
     verdict,
+    with_parameters,
 )
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag
@@ -504,14 +505,8 @@ def _named(name, kind):
 
 
 def _of_steps(item, name, row_wise):
-    in_turn = isinstance(item, Pipeline)
-    steps = item.steps if in_turn else item.transformer_list
-    following = [step for _, step in steps[1:]] + [None] if in_turn else [None] * len(steps)
-    for (part, step), after in zip(steps, following, strict=True):
-        note = misfit(step, after)
-        for verdict_on in _parts_of(step, joined(name, part), row_wise):
-            why = verdict_on.why if note is None else f"{verdict_on.why}. {note}"
-            yield replace(verdict_on, why=why)
+    for part, step in item.steps if isinstance(item, Pipeline) else item.transformer_list:
+        yield from _parts_of(step, joined(name, part), row_wise)
 
 
 def _of_columns(item, name, row_wise):

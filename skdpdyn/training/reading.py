@@ -138,8 +138,7 @@ def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Rea
     if expands and elsewhere and not isinstance(X, StreamedRows):
         raise TypeError(
             f"{type(model).__name__} takes arrays and frames in memory, and rows that are read in "
-            f"order such as ParquetRows, and X is a {type(X).__name__}. Use BoundsExpander before "
-            "another estimator"
+            f"order such as ParquetRows, and X is a {type(X).__name__}"
         )
     if elsewhere and is_collection(X):
         from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
