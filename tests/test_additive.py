@@ -83,6 +83,20 @@ def codes_of(expansion, n_rows=700):
     return RNG.integers(0, cells, (n_rows, len(cells))).astype(expansion.code_dtype)
 
 
+def check_lengths(one, other):
+    """Check that lengths of rows of cells are those of expanded rows."""
+    grid = np.linspace(0, 9, 20)
+    for keep in (False, True):
+        found = one.counts("lengths", grid, keep=keep)
+        np.testing.assert_array_equal(found, other.counts("lengths", grid, keep=keep))
+    for of_one, of_other in zip(one.factors(), other.factors(), strict=True):
+        np.testing.assert_allclose(of_one, of_other, rtol=1e-7)
+    assert np.all(one.factors()[1] <= other.factors()[1] * (1 + 1e-12))  # no length is too small
+    order = RNG.permutation(len(one.X))  # it depends on its own row, to the last bit
+    found = CodedRows(one.X[order], map=one.map).factors()[1]
+    np.testing.assert_array_equal(found, one.factors()[1][order])
+
+
 @pytest.mark.parametrize("rich", [False, True])
 def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     expansion = expansion_of(rich)
@@ -98,22 +112,20 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     assert np.all(np.linalg.norm(rows, axis=1) <= expansion.row_norm)
     cells = Coded(codes, expansion)
     np.testing.assert_allclose(row_norms(cells), np.linalg.norm(rows, axis=1))
-    given = RowMap(rows.mean(axis=0), np.diag(1 + np.arange(rows.shape[1])) * 1.0, 2.0, 9.0)
-    one, other = CodedRows(cells, map=given), LocalRows(rows, map=given)
-    for constant in (0.0, 0.1):
-        found, expected = (rows.second_moment(constant) for rows in (one, other))
-        np.testing.assert_allclose(found, expected, atol=1e-7)
+    d = rows.shape[1]
+    inside, whole = np.zeros((d, d)), np.diag(1.0 + np.arange(d)) + np.tri(d).T / 9
+    for block in expansion.blocks:
+        inside[np.ix_(block, block)] = 1.0
+    assert sorted(np.concatenate(expansion.blocks)) == list(range(d))
+    for weights in (1.0 + np.arange(d), whole * inside, whole):
+        given = RowMap(rows.mean(axis=0), weights, 2.0, 9.0)
+        one, other = CodedRows(cells, map=given), LocalRows(rows, map=given)
+        for constant in (0.0, 0.1):
+            found, expected = (rows.second_moment(constant) for rows in (one, other))
+            expected *= 1.0 if constant or weights is whole else inside
+            np.testing.assert_allclose(found, expected, atol=1e-7)
+        check_lengths(one, other)
     np.testing.assert_allclose(one.column_sums(1.0), other.column_sums(1.0), atol=1e-12)
-    grid = np.linspace(0, 9, 20)
-    for keep in (False, True):
-        found = one.counts("lengths", grid, keep=keep)
-        np.testing.assert_array_equal(found, other.counts("lengths", grid, keep=keep))
-    for of_one, of_other in zip(one.factors(), other.factors(), strict=True):
-        np.testing.assert_allclose(of_one, of_other, rtol=1e-7)
-    assert np.all(one.factors()[1] <= other.factors()[1] * (1 + 1e-12))  # no length is too small
-    order = RNG.permutation(len(codes))  # it depends on its own row, to the last bit
-    found = CodedRows(cells[order], map=given).factors()[1]
-    np.testing.assert_array_equal(found, one.factors()[1][order])
     assert pickle.loads(pickle.dumps(expansion)) == expansion
 
 

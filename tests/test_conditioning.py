@@ -246,7 +246,7 @@ def test_steps_grow_with_the_root_of_what_the_budget_pays_for():
     for name, rows, epsilon in (("alike", X, 10), ("flat", flat, 10), ("small", flat, 1)):
         fitted = PrivateLogisticRegression(epsilon, classes=[0, 1], random_state=0).fit(rows, y)
         told[name] = fitted.n_iter_, fitted.mechanism_["training"].momentum
-        assert fitted.conditioning_.row_map.equal == (name == "alike")
+        assert (fitted.conditioning_.row_map.alike > 0) == (name == "alike")
     assert told["alike"][0] <= 40
     # mu is six times as large, and the time grows a little with it
     assert 1.5 < told["flat"][0] / told["small"][0] < 3.5

@@ -219,6 +219,49 @@ def _distribution(parts, std, least, deviations):
     return tuple(np.interp(np.arange(len(parts)) + 0.5, ends, below / below[-1]).tolist())
 
 
+@dataclass(frozen=True, eq=False)
+class PairProducts:
+    """Products of a pair of columns as functions of its two cells.
+
+    Parameters
+    ----------
+    features : ndarray of int
+        Their places among all features.
+    weights : ndarray of shape (n_products,)
+        Their weights.
+    first, second : ndarray of int
+        Which two of 1 and of all products, without their weights, are multiplied.
+    left, right : ndarray of shape (n_cells, n_multiplied)
+        At cells k and l that is ``left[k] * right[l]``.
+    """
+
+    features: np.ndarray
+    weights: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+    def _moved(self, centre):
+        """Return the matrix that makes of 1 and of products without weights those less a centre."""
+        return np.column_stack([-centre[self.features], np.diag(self.weights)])
+
+    def squares(self, gram: np.ndarray, centre: np.ndarray) -> np.ndarray:
+        """Return v' gram v of the products v, less their centre, at each two cells."""
+        moved = self._moved(centre)
+        of_two = moved.T @ gram[np.ix_(self.features, self.features)] @ moved
+        of_two = of_two[self.first, self.second] * np.where(self.first == self.second, 1.0, 2.0)
+        return (self.left * of_two) @ self.right.T
+
+    def moment(self, counts: np.ndarray, centre: np.ndarray) -> np.ndarray:
+        """Return the sum of outer(v, v) over rows of the products v, from counts of two cells."""
+        moved = self._moved(centre)
+        sums = np.zeros((moved.shape[1],) * 2)
+        sums[self.first, self.second] = np.sum((counts.T @ self.left) * self.right, axis=0)
+        sums[self.second, self.first] = sums[self.first, self.second]
+        return moved @ sums @ moved.T
+
+
 @dataclass(frozen=True)
 class Expansion:
     """Public tables of features of rows that are given as cells.
@@ -255,6 +298,10 @@ class Expansion:
     pairs: tuple[tuple[int, int], ...] = ()
     order: int = 2
     distributions: tuple[tuple[float, ...] | None, ...] | None = None
+
+    def __post_init__(self):
+        if len(set(self.pairs)) < len(self.pairs):
+            raise ValueError(f"pairs={self.pairs} must differ")
 
     # --- sizes ------------------------------------------------------------------------------------
 
@@ -365,6 +412,46 @@ class Expansion:
             for j, column in enumerate(self.columns)
         ]
         return np.append(0, np.cumsum(sizes))
+
+    @property
+    def head(self) -> "Expansion":
+        """The expansion with the lowest products of each pair alone."""
+        return replace(self, order=1)
+
+    @cached_property
+    def blocks(self) -> list[np.ndarray]:
+        """Features that a map of rows mixes: all of columns and lowest products, others by pair.
+
+        Log losses at epsilon 1 to 10 are within .004 of those of a map that mixes all features.
+        """
+        numbers, parts = np.arange(self.n_features), self.slices[len(self.columns) :]
+        n_lowest = [*map(len, self.head.factors)]
+        lowest = [numbers[of][:n] for of, n in zip(parts, n_lowest, strict=True)]
+        others = [numbers[of][n:] for of, n in zip(parts, n_lowest, strict=True)]
+        first = np.concatenate([numbers[: sum(self.widths)], *lowest])
+        return [first, *(other for other in others if other.size)]
+
+    def tails(self) -> dict[tuple[int, int], PairProducts]:
+        """Return the products of each pair beyond the lowest, where there are any."""
+        blocks = {int(block[-1]): block for block in self.blocks[1:]}
+        parts = zip(self.pairs, self.slices[len(self.columns) :], self.factors, strict=True)
+        return {
+            pair: self._products(pair, block, factors[-block.size :])
+            for pair, part, factors in parts
+            if (block := blocks.get(part.stop - 1)) is not None
+        }
+
+    def _products(self, pair, features, factors):
+        """Return some products of a pair as functions of its cells."""
+        *places, weights = zip(*factors, strict=True)
+        tables = []
+        for j, of in zip(pair, places, strict=True):
+            table = self.low[self.starts[j] : self.starts[j + 1], np.array(of) - self.low_starts[j]]
+            tables.append(np.column_stack([np.ones(len(table)), table]))
+        meet = [(table != 0).T @ (table != 0) for table in tables]  # no row has two levels
+        first, second = np.nonzero(np.triu(meet[0] & meet[1]))
+        sides = (table[:, first] * table[:, second] for table in tables)
+        return PairProducts(features, np.array(weights), first, second, *sides)
 
     def _terms_of_pair(self, i, j):
         """Return frequencies, or 0 for levels, and weights of the products of a pair, by kind."""

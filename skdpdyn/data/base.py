@@ -502,7 +502,8 @@ class Rows(ABC):
         Returns
         -------
         ndarray of shape (n_features, n_features), one more with a constant
-            Symmetric. The Frobenius norm of its rounding in two runs together is at most
+            Symmetric; of cells, and without a constant, only within `Expansion.blocks`, and 0
+            elsewhere. The Frobenius norm of its rounding in two runs together is at most
             `sum_rounding` times 1 + constant**2, the largest norm of a term.
         """
         return self.summed(Statistic(OUTER, "mapped", constant=constant))

@@ -112,7 +112,7 @@ class CodedRows(LocalRows):
         if statistic.of == "mapped" and not statistic.constant and self._within(self.map.radius):
             if statistic.what == COUNTS:
                 return self._length_counts(statistic)
-            if statistic.what == OUTER:
+            if statistic.what == OUTER and self._mixes_blocks():
                 with one_blas_thread():
                     return self._second_moment()
         return super().summed(statistic)
@@ -134,10 +134,16 @@ class CodedRows(LocalRows):
         """Return whether all rows are in this ball, whatever their cells, also after rounding."""
         return self.expansion.row_norm <= radius
 
+    def _mixes_blocks(self):
+        """Return whether the map mixes no features beyond those of each block."""
+        weights = self.map.weights
+        inside = (np.count_nonzero(weights[np.ix_(of, of)]) for of in self.expansion.blocks)
+        return self.map.is_diagonal or sum(inside) == np.count_nonzero(weights)
+
     def sum_rounding(self) -> float:
         """See `Rows.sum_rounding`.
 
-        Sums of weights of cells are exact, and what follows from them are sums of products of three
+        Sums of weights of cells are exact, and what follows from them are sums of products of a few
         numbers: over cells, over products of pairs of at most `_SUMMED` rows, and over their
         blocks. Each rounds by as many eps/2 as it has terms, times the sizes of what is multiplied,
         at most ``map.spread`` squared for each record. Products of pairs are multiplied by the root
@@ -174,20 +180,31 @@ class CodedRows(LocalRows):
         return np.concatenate(counts)
 
     def _column_sums(self):
-        products = np.zeros(self.expansion.pair_weights.size)
-        for part in self._blocks() if products.size else ():
-            weight = self._exact(self.weight[part, None]) if self.weight.size else 1.0
-            products += np.sum(self.expansion.products(self.X.codes[part]) * weight, axis=0)
-        sums = self.expansion.features(np.append(self.cell_counts(), np.zeros(products.size)))
-        sums[sums.size - products.size :] = products
-        return sums
+        expansion, weight = self.expansion, np.ones(self.shape[0])
+        weight = self._exact(self.weight) if self.weight.size else weight
+        products = list(self._each(self._sums_of_pair, range(len(expansion.pairs)), weight))
+        return expansion.features(np.concatenate([self.cell_counts(), *products]))
+
+    def _sums_of_pair(self, k, weight):
+        """Return the sums of the products of a pair, without their weights."""
+        expansion, (i, j) = self.expansion, self.expansion.pairs[k]
+        tables = [expansion.low[expansion.starts[of] : expansion.starts[of + 1]] for of in (i, j)]
+        firsts = [expansion.low_starts[of] for of in (i, j)]
+        sums = tables[0].T @ self._counts_of_pair(i, j, weight) @ tables[1]
+        return np.array([sums[a - firsts[0], b - firsts[1]] for a, b, _ in expansion.factors[k]])
+
+    def _counts_of_pair(self, i, j, weight):
+        """Return the weight of the rows in each two cells of two columns."""
+        counts = np.zeros([self.expansion.columns[of].n_cells for of in (i, j)])
+        count_cells(self.X.codes, i, j, counts.shape[1], weight, counts.reshape(-1))
+        return counts
 
     def _moved(self):
-        """Return tables of features less their centre, and the centre of products of pairs."""
+        """Return tables of features of columns less their centre, and the centre of all."""
         expansion, centre = self.expansion, self.map.centre
         centre = np.zeros(expansion.n_features) if centre is None else centre
         parts = zip(expansion.tables, expansion.slices, strict=False)
-        return [table - centre[part] for table, part in parts], centre[sum(expansion.widths) :]
+        return [table - centre[part] for table, part in parts], centre
 
     def _lengths(self, data_norm):
         """See `LocalRows._lengths`: by tables where no row is scaled into a ball."""
@@ -212,7 +229,8 @@ class CodedRows(LocalRows):
         The square of a length is a sum over pairs of columns of numbers in public tables, in an
         order that depends on nothing. It rounds by as many eps as a number in them has terms, times
         the square of ``spread * norm``. Of m products of pairs a triangular factor of d x m numbers
-        is off by some d m eps of the root of the sum of their squares (Higham, 2002, theorem 19.4).
+        is off by some d m eps of the root of the sum of their squares (Higham, 2002, theorem 19.4),
+        and squares of a pair's products have at most (m + 1)^2 terms.
         """
         m, n_columns = self.expansion.pair_weights.size, len(self.expansion.columns)
         n_terms = 8 * self.shape[1] * (m + 8) * math.sqrt(m + 1) + 4 * n_columns**2
@@ -220,23 +238,31 @@ class CodedRows(LocalRows):
 
     def _squares(self, moved, centre):
         """Return squared lengths of rows under the map, from the result of `_moved`."""
-        slices, first = self.expansion.slices, sum(self.expansion.widths)
+        expansion, tails = self.expansion, self.expansion.tails()
+        head, first = expansion.head, expansion.blocks[0]
+        if not self._mixes_blocks():
+            head, first, tails = expansion, np.arange(expansion.n_features), {}
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
-        squares, gram = np.zeros(self.shape[0]), matrix.T @ matrix
+        squares, gram, slices = np.zeros(self.shape[0]), matrix.T @ matrix, expansion.slices
         for i, table in enumerate(moved):
             alone = np.sum(table @ gram[slices[i], slices[i]] * table, axis=1)
             tables = [(i, 0, alone)]
-            for j in range(i + 1, len(moved)) if not self.map.is_diagonal else ():
-                crossed = table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
-                tables.append((j, len(moved[j]), crossed.ravel()))
+            for j in range(i + 1, len(moved)):
+                of_two = 0.0
+                if not self.map.is_diagonal:
+                    of_two = table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
+                if (i, j) in tails:
+                    of_two = of_two + tails[i, j].squares(gram, centre)
+                if np.ndim(of_two):
+                    tables.append((j, len(moved[j]), of_two.ravel()))
             list(self._each(self._add_looked_up, self._blocks(_LOOKED_UP), i, tables, squares))
-        if centre.size:
+        if (products := first[sum(expansion.widths) :]).size:
             parts = zip(moved, slices, strict=False)
-            beside = np.vstack([table @ (2 * gram[of, first:]) for table, of in parts])
-            triangle = np.linalg.qr(matrix[:, first:], mode="r")
+            beside = np.vstack([table @ (2 * gram[of, products]) for table, of in parts])
+            triangle = np.linalg.qr(matrix[:, products], mode="r")
             triangle = np.diag(triangle) if self.map.is_diagonal else triangle
-            blocks = self._blocks(_AT_ONCE)
-            list(self._each(self._add_products, blocks, beside, triangle, centre, squares))
+            others = head, beside, triangle, centre[products], squares
+            list(self._each(self._add_products, self._blocks(_AT_ONCE), *others))
         return squares
 
     def _each(self, function, items, *others):
@@ -247,8 +273,8 @@ class CodedRows(LocalRows):
         for j, stride, table in tables:
             add_cells(self.X.codes[part], i, j, stride, table, squares[part])
 
-    def _add_products(self, part, beside, triangle, centre, squares):
-        codes, expansion = self.X.codes[part], self.expansion
+    def _add_products(self, part, expansion, beside, triangle, centre, squares):
+        codes = self.X.codes[part]
         products = expansion.products(codes)
         squares[part] += numbers_of_rows(products, ball_of(self.X), centre, triangle)[1] ** 2
         if not self.map.is_diagonal:
@@ -268,47 +294,51 @@ class CodedRows(LocalRows):
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight
         weight = self._exact(weight, self.map.norm**-2)
-        starts, slices, first = expansion.starts, expansion.slices, sum(expansion.widths)
+        starts, slices, tails = expansion.starts, expansion.slices, expansion.tails()
         moment = np.zeros((expansion.n_features,) * 2)
         pairs = list(combinations_with_replacement(range(len(moved)), 2))
-        tables = self._each(self._crossed, pairs, moved, weight)
-        for (i, j), table in zip(pairs, tables, strict=True):
+        tables = self._each(self._crossed, pairs, moved, weight, tails, centre)
+        for (i, j), (table, of_tail) in zip(pairs, tables, strict=True):
             moment[slices[i], slices[j]] = table
-        if centre.size:
-            beside = np.zeros((expansion.n_cells, centre.size))
-            for products, of_cells in self._each(self._of_pairs, self._blocks(), centre, weight):
-                moment[first:, first:] += products
+            if (i, j) in tails:
+                features = tails[i, j].features
+                moment[np.ix_(features, features)] = of_tail
+        if (products := expansion.blocks[0][sum(expansion.widths) :]).size:
+            beside, centre = np.zeros((expansion.n_cells, products.size)), centre[products]
+            of_rows = self._each(self._of_pairs, self._blocks(), expansion.head, centre, weight)
+            for sums, of_cells in of_rows:
+                moment[np.ix_(products, products)] += sums
                 beside += of_cells
             for j, table in enumerate(moved):
-                moment[slices[j], first:] = table.T @ beside[starts[j] : starts[j + 1]]
+                moment[slices[j], products] = table.T @ beside[starts[j] : starts[j + 1]]
         moment = np.triu(moment) + np.triu(moment, 1).T
         if self.map.is_diagonal:
             return moment * np.outer(self.map.weights, self.map.weights)
         moment = self.map.weights @ moment @ self.map.weights.T
         return (moment + moment.T) / 2
 
-    def _crossed(self, pair, moved, weight):
-        """Return the products of the features of two columns, summed over rows."""
-        (i, j), codes = pair, self.X.codes
+    def _crossed(self, pair, moved, weight, tails, centre):
+        """Return sums over rows of products of two columns' features, and of those of the pair."""
+        i, j = pair
         if i == j:
-            counts = np.bincount(codes[:, i], weight, len(moved[i]))
-            return (moved[i].T * counts) @ moved[i]
-        counts = np.zeros((len(moved[i]), len(moved[j])))
-        count_cells(codes, i, j, counts.shape[1], weight, counts.reshape(-1))
-        return moved[i].T @ counts @ moved[j]
+            counts = np.bincount(self.X.codes[:, i], weight, len(moved[i]))
+            return (moved[i].T * counts) @ moved[i], None
+        counts = self._counts_of_pair(i, j, weight)
+        of_tail = tails[pair].moment(counts, centre) if pair in tails else None
+        return moved[i].T @ counts @ moved[j], of_tail
 
-    def _of_pairs(self, rows, centre, weight):
+    def _of_pairs(self, rows, expansion, centre, weight):
         """Return sums of the products of pairs over some rows, by one another and by cell."""
         products = np.zeros((centre.size,) * 2)
-        of_cells = np.zeros((self.expansion.n_cells, centre.size))
+        of_cells = np.zeros((expansion.n_cells, centre.size))
         for part in self._blocks(_AT_ONCE, rows):
             codes = self.X.codes[part]
-            moved = self.expansion.products(codes) - centre
+            moved = expansion.products(codes) - centre
             root = np.sqrt(weight[part, None])
             moved *= root
             products += moved.T @ moved  # BLAS takes half the time for a matrix by itself
             moved *= root
-            add_beside(codes, self.expansion.starts, moved, of_cells)
+            add_beside(codes, expansion.starts, moved, of_cells)
         return products, of_cells
 
 

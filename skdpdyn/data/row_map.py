@@ -48,9 +48,10 @@ class RowMap:
     moment : float, default=inf
         About the largest second moment of rows in any direction, after W and before any division,
         where that is known. It decides how long steps are, and no more.
-    equal : bool, default=False
-        Whether the rows that the map was learnt from are known to be of one scale in all
-        directions, once mapped. It decides how long training lasts, and no more.
+    alike : float, default=0.0
+        About the second moment that the rows which the map was learnt from are known to have in all
+        directions but few, after W and before any division; 0: not known. It decides how long
+        training lasts, and no more.
 
     Raises
     ------
@@ -75,7 +76,7 @@ class RowMap:
     radius: float
     unit: bool = False
     moment: float = math.inf
-    equal: bool = False
+    alike: float = 0.0
 
     def __post_init__(self):
         weights = _frozen(self.weights, "weights")

@@ -247,7 +247,7 @@ def _pairs(model, columns, named):
     if is_auto(model.interactions):
         return pairs
     # of columns in some order: of numbers
-    return tuple(_asked_pairs(model, free)) if named else pairs[: len(model.interactions)]
+    return _asked_pairs(model, free) if named else pairs[: len(model.interactions)]
 
 
 def _place_of(model, key, parameter):
@@ -261,18 +261,21 @@ def _place_of(model, key, parameter):
 
 
 def _asked_pairs(model, free):
+    found: list[tuple[int, int]] = []
     for pair in model.interactions:
         if isinstance(pair, str) or len(pair) != 2:
             raise ValueError(
                 f"interactions={model.interactions!r} must be 'auto', None or pairs of columns"
             )
         i, j = (_place_of(model, key, "interactions") for key in pair)
-        if i == j or not {i, j} <= set(free):
+        place = min(i, j), max(i, j)
+        if i == j or not {i, j} <= set(free) or place in found:
             raise ValueError(
                 f"interactions: {tuple(pair)!r} must be two columns, neither of them in "
-                "monotonic_cst"
+                "monotonic_cst, and no other pair of the same two"
             )
-        yield min(i, j), max(i, j)
+        found.append(place)
+    return tuple(found)
 
 
 def monotonic(model: Any, n_features: int) -> dict[int, int]:

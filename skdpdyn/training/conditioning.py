@@ -326,11 +326,10 @@ class Conditioner:
             weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
-        matrix, high, least, equal, surely = self._matrix(weighted, spending)
-        weights, moment = matrix * (scales / radius), least * norm**2
-        mapped = rows.with_map(
-            RowMap(mean, weights, high * norm, radius, moment=moment, equal=equal)
-        )
+        matrix, high, least, alike, surely = self._matrix(weighted, spending)
+        weights, moments = matrix * (scales / radius), (least * norm**2, alike * norm**2)
+        row_map = RowMap(mean, weights, high * norm, radius, moment=moments[0], alike=moments[1])
+        mapped = rows.with_map(row_map)
         surely = None if surely is None else surely * norm
         norm = self._quantile(MATRIX_NORM, mapped, high * norm, spending, self.quantile, surely)
         return bounded_spread(mapped.with_norm(norm))
@@ -370,16 +369,16 @@ class Conditioner:
     def _matrix(self, rows, spending):
         """Return a triangular inverse root of the second moment, and bounds of its rows.
 
-        A bound on their norm, about their largest second moment, whether all are alike, and the
-        least that their quantile can be; None: not known.
+        A bound on their norm, about their largest second moment, that of almost all directions if
+        these are alike, and the least that their quantile can be; None: not known.
         """
         n_features, sensitivity = rows.shape[1], spending.per_square + rows.sum_rounding()
         moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity) / rows.mass
         std = sensitivity * spending.noise_multiplier(MATRIX) / rows.mass
+        if self.softness is not None:
+            return self._softened(moment, rows.expansion)
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
-            if self.softness is not None:
-                return _softened(variances, vectors, self.softness, self.quantile)
             # The operator norm of the noise is about std sqrt(2 d)
             least = max(
                 self.threshold * std * math.sqrt(2 * n_features),
@@ -390,8 +389,37 @@ class Conditioner:
             matrix = np.linalg.qr((vectors * scales).T, mode="r")
         rms = math.sqrt(n_features * least)
         high = min(float(scales.max()), rules.longest_kept(self.quantile) * rms)
-        # equal: true without the noise, too
-        return matrix, high, least, bool(variances.min() >= 2 * least), None
+        # true without the noise, too
+        return matrix, high, least, least * float(variances.min() >= 2 * least), None
+
+    def _softened(self, moment, expansion):
+        """Return the result of `_matrix`, with soft weights in place of a threshold, by block.
+
+        What is not in the first block adds up over pairs of columns as their lowest products do.
+        """
+        matrix, left, signed = np.zeros_like(moment), [], []
+        blocks, added = expansion.blocks, 1.0
+        if len(blocks) > 1:
+            lowest = blocks[0][sum(expansion.widths) :]
+            of_lowest = moment[np.ix_(lowest, lowest)]
+            sizes = np.sqrt(np.maximum(np.diag(of_lowest), 0.0) + self.softness)
+            with one_blas_thread():
+                together = np.linalg.eigvalsh(of_lowest / np.outer(sizes, sizes))[-1]
+            added += max(float(together), 1.0)
+        for block in blocks:
+            of = np.ix_(block, block)
+            with one_blas_thread():
+                found, vectors = np.linalg.eigh(moment[of])
+                scales = np.sqrt(self.softness / (np.maximum(found, 0.0) + self.softness))
+                matrix[of] = np.linalg.qr((vectors * scales).T, mode="r")
+            left.append(np.maximum(found, 0.0) * scales**2)
+            signed.append(found * scales**2)  # noise adds up to nothing
+        variances = np.concatenate(left)
+        alike = float(variances.max())
+        rms = math.sqrt(float(np.sum(variances)))
+        high = min(1.0, rules.longest_kept(self.quantile) * rms)
+        surely = rules.LEAST_LENGTH * math.sqrt(max(float(np.sum(np.concatenate(signed))), 1e-12))
+        return matrix, high, added * alike, alike, surely
 
     def _learn_sparse(self, rows, spending):
         n_features, radius = rows.shape[1], self.data_norm
@@ -400,19 +428,6 @@ class Conditioner:
         )
         scales, _ = self._scales(plain, spending)
         return rows.with_map(RowMap(None, scales / radius, norm=1.0, radius=radius, unit=True))
-
-
-def _softened(signed, vectors, softness, quantile):
-    """Return the matrix of `Conditioner._matrix`, with soft weights in place of a threshold."""
-    variances = np.maximum(signed, 0.0)
-    scales = np.sqrt(softness / (variances + softness))
-    left = variances * scales**2
-    rms = math.sqrt(float(np.sum(left)))
-    high = min(float(scales.max()), rules.longest_kept(quantile) * rms)
-    # signed, as noise adds up to nothing
-    surely = rules.LEAST_LENGTH * math.sqrt(max(float(np.sum(signed * scales**2)), 1e-12))
-    matrix = np.linalg.qr((vectors * scales).T, mode="r")
-    return matrix, high, float(left.max()), True, surely
 
 
 def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) -> float:

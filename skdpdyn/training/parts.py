@@ -361,10 +361,11 @@ class Curvature(Part):
         if CURVATURE in spending.shares:
             top = learn_curvature(learning.rows, scaling, spending)
         else:
-            row_map = learning.rows.map
-            of_rows = row_map.moment / row_map.norm**2
-            top = min(1 + scaling**2, max(scaling**2, of_rows))
-            enough = max(enough, rules.STEPS_OF_SLOW * top / of_rows)
+            row_map, largest = learning.rows.map, 1 + scaling**2
+            of_rows = np.array([row_map.moment, row_map.alike or row_map.moment]) / row_map.norm**2
+            top, of_most = np.clip(of_rows, scaling**2, largest).tolist()
+            # shorter steps where a few directions are steeper than most
+            enough = max(enough * top / of_most, rules.STEPS_OF_SLOW * top / of_rows[1])
             top *= learning.rows.mass / learning.rows.n_records  # which gradients are divided by
         learning.facts = replace(learning.facts, top=top, enough=enough)
 

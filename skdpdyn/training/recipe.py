@@ -216,7 +216,7 @@ class Mapped(Planned):
     def record(self, learning, spending):
         """See `Recipe.record`."""
         planned, facts = learning.plan, learning.facts
-        if not (learning.rows.map.equal and planned.objective.n_outputs == 1):
+        if not (learning.rows.map.alike and planned.objective.n_outputs == 1):
             facts = replace(facts, enough=math.inf)  # directions are not alike
         training = planned.training
         with_noise = planned.request.solver.adapted(
