@@ -1,12 +1,18 @@
 """Ranges of columns that are bought: what is counted, what is released, and what follows."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+from skdpdyn.core import losses
 from skdpdyn.core.noise import generators
+from skdpdyn.core.objective import Objective
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.spending import Spending
-from skdpdyn.data.local import rows_of
+from skdpdyn.data.local import LocalRows, rows_of
+from skdpdyn.data.ranges import Ranges
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.privacy import Budget
 from skdpdyn.training.ranges import FINER_RANGES, RANGES, bought_ranges, shares_of_ranges
 
@@ -79,3 +85,35 @@ def test_too_few_records_give_a_range_all_the_same():
         X = np.random.default_rng(seed).normal(size=(20, 3))
         ranges, _ = bought(X, epsilon=0.01)
         assert np.all(ranges[:, 0] < ranges[:, 1]), ranges
+
+
+OBJECTIVES = {
+    "one output": partial(Objective, losses.logistic),
+    "several": partial(Objective, losses.softmax(3)),
+}
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 17, 70])
+@pytest.mark.parametrize("kind", OBJECTIVES)
+def test_rows_come_into_ranges_as_kernels_load_them(kind, n_features):
+    """With the bits of a copy that was mapped before: gradients, batches, and all statistics."""
+    X = RNG.normal(size=(700, n_features)) * 10.0 ** RNG.uniform(-9, 9, n_features)
+    y = RNG.integers(0, 2, 700).astype(float)
+    high = np.abs(X).max(axis=0) / 2
+    ranges = Ranges(-high * RNG.uniform(0.3, 1, n_features), high)
+    pair = [LocalRows(X, y).with_ranges(ranges), LocalRows(ranges.mapped(X), y)]
+    weights = np.eye(n_features) + 0.1
+    row_map = RowMap(np.full(n_features, 0.1), weights, norm=1.0, radius=n_features**0.5)
+    objective = OBJECTIVES[kind](700, n_features, 1.0, clip=0.5, spread=1024.0)
+    point = RNG.normal(size=objective.n_parameters)
+    for same in (
+        lambda rows: rows.gradient(objective, point),
+        lambda rows: rows.gradient(objective, point, np.arange(5, 300)),
+        lambda rows: rows.second_moment(0.1),
+        lambda rows: rows.column_squares(),
+        lambda rows: rows.column_sums(0.5),
+        lambda rows: rows.counts("lengths", [0.5, 1.0]),
+        lambda rows: np.vstack([mapped for _, mapped in rows.mapped_blocks()]),
+    ):
+        one, other = (same(rows.with_map(row_map)) for rows in pair)
+        np.testing.assert_array_equal(one, other)

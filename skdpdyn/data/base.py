@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.core.objective import Objective
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.passes import Gradients, Point
 from skdpdyn.kernels.statistics import COUNTS, OCTAVES, OUTER, PARTS, SPLIT, SQUARES, SUM, Statistic
@@ -51,6 +52,9 @@ class Rows(ABC):
         Map of each row before training; None for scaling into the ball of ``data_norm``.
     draws : bool
         Whether `gradient` takes chosen rows, for solvers that draw batches.
+    ranges : Ranges or None
+        Ranges that columns of dense rows are clipped to and brought to [-1, 1] by; None: rows are
+        taken as they are.
     n_threads : int
         Number of threads of sums, whose bits do not depend on it.
     expansion : Expansion or None
@@ -77,6 +81,7 @@ class Rows(ABC):
     common = 1.0
     total: float | None = None
     expansion: Any = None  # tables of features, where rows are cells
+    ranges: Ranges | None = None  # of columns, which dense rows come to [-1, 1] by
 
     # --- what a source offers ---------------------------------------------------------------------
 
@@ -231,6 +236,12 @@ class Rows(ABC):
         self._check_map(map)
         rows = copy.copy(self)
         rows.map = map
+        return rows
+
+    def with_ranges(self, ranges: Ranges | None) -> "Rows":
+        """Return the same dense rows with columns brought from their ranges to [-1, 1]."""
+        rows = copy.copy(self)
+        rows.ranges = ranges
         return rows
 
     def with_total(self, total: float) -> "Rows":
@@ -589,6 +600,12 @@ class TargetsElsewhere(Rows):
     def with_target(self, centre, scale):
         """See `Rows.with_target`."""
         return self._changed("with_target", centre, scale)
+
+    def with_ranges(self, ranges):
+        """See `Rows.with_ranges`."""
+        rows = self._changed("with_ranges", ranges)
+        rows.ranges = ranges
+        return rows
 
     def with_rate(self, rate, unit):
         """See `Rows.with_rate`."""

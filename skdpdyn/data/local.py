@@ -1,6 +1,7 @@
 """Rows in memory: arrays and CSR arrays, with factors and limits for kernels."""
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,6 +14,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import ball_of, canonical_rows, numbers_of_rows
+from skdpdyn.kernels.gradients import InRanges
 from skdpdyn.kernels.passes import BatchSums, LocalSums
 from skdpdyn.kernels.statistics import (
     OCTAVES,
@@ -152,6 +154,11 @@ class LocalRows(Rows):
         """Whether X is a CSR array."""
         return sparse.issparse(self.X)
 
+    @property
+    def in_ranges(self) -> Any:
+        """X as kernels take it: with the ranges that its columns come to [-1, 1] by, if any."""
+        return self.X if self.ranges is None else InRanges(self.X, *self.ranges.numbers(self.dtype))
+
     def with_encoded(self, y: np.ndarray, changes: Sequence[tuple[str, tuple]]) -> "LocalRows":
         """Return the same rows with targets and changes, see `TargetsElsewhere`."""
         rows, exposure = copy.copy(self), np.empty(0)
@@ -244,10 +251,10 @@ class LocalRows(Rows):
     def _lengths(self, data_norm):
         """Return factors and lengths of rows before they are divided by the map's norm."""
         if self.map is None:
-            return numbers_of_rows(self.X, ball_of(self.X, data_norm))
+            return numbers_of_rows(self.in_ranges, ball_of(self.X, data_norm))
         if data_norm != 1:
             raise ValueError(f"data_norm={data_norm!r}: mapped rows are in the unit ball. Use 1.0")
-        return self.map.lengths(self.X)
+        return self.map.lengths(self.in_ranges)
 
     def _divided(self, factors, lengths):
         return (
@@ -413,7 +420,7 @@ class LocalRows(Rows):
             kept = np.empty(self.shape[0]), np.empty(self.shape[0])
             self._kept[:] = row_map, *kept
         return RowPass(
-            self.X,
+            self.in_ranges,
             ball._replace(
                 constant=statistic.constant,
                 grain=statistic.grain,
@@ -439,12 +446,12 @@ class LocalRows(Rows):
                 scale, _, _ = rows.factors()
                 yield slice(first, last), scaled_csr(rows.X, scale, self.map.weights)
                 continue
-            X = rows.X.toarray() if self.is_sparse else rows.X
-            mapped = np.empty((1, X.size))
+            X = rows.X.toarray() if self.is_sparse else rows.in_ranges
+            mapped = np.empty((1, math.prod(X.shape)))
             run = RowPass(
                 X, self.map.ball(X), ROWS, centre=self.map.centre, weights=self.map.weights
             )
-            run(np.array([0, len(X)]), 0, 1, mapped, np.empty((0, 0)))
+            run(np.array([0, X.shape[0]]), 0, 1, mapped, np.empty((0, 0)))
             yield slice(first, last), mapped.reshape(X.shape)
 
 

@@ -23,6 +23,7 @@ several outputs: 32 rows, `skdpdyn.data.local.LocalRows.bounded` counts on no mo
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import types
@@ -75,12 +76,38 @@ _EPS = 2.3e-16
 _ORIGIN = (0,)
 
 
+class InRanges(NamedTuple):
+    """Dense rows whose columns come to [-1, 1] as they are loaded.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_features)
+        Rows as they are.
+    middle, factor : ndarray of shape (n_features,)
+        Middle of each column's range, and the inverse of half its width, in their precision.
+    """
+
+    values: np.ndarray
+    middle: np.ndarray
+    factor: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows and of columns."""
+        return self.values.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Precision of the rows."""
+        return self.values.dtype
+
+
 # --- what types choose ----------------------------------------------------------------------------
 
 
 def _kind(X):
     """Return whether rows, or their numba type, are dense, CSR or cells."""
-    if not isinstance(X, (tuple, types.BaseTuple)):
+    if not isinstance(X, (tuple, types.BaseTuple)) or len(X) == len(InRanges._fields):
         return "dense"
     return "csr" if X[0].ndim == 1 else "cells"
 
@@ -109,6 +136,28 @@ def _by_rows(**ways):
         return ways[_kind(X)][residual.signature.args[0].ndim > 1]
 
     return plain
+
+
+def values_of(X):
+    """Return the array of dense rows, in ranges or not."""
+    return X[0] if isinstance(X, tuple) else X
+
+
+def _from_column(X, left):
+    """Return dense rows of which a row begins at a later column."""
+    return (X[0], X[1][left:], X[2][left:]) if isinstance(X, tuple) else X
+
+
+@overload(values_of)
+def _(X):
+    return (lambda X: X[0]) if isinstance(X, types.BaseTuple) else (lambda X: X)
+
+
+@overload(_from_column)
+def _(X, left):
+    if isinstance(X, types.BaseTuple):
+        return lambda X, left: (X[0], X[1][left:], X[2][left:])
+    return lambda X, left: X
 
 
 def _narrowed(X, array, weights):
@@ -189,7 +238,8 @@ def _four(place, i, n_features, column):
 @register_jitable
 def _ahead(X, place):
     """Return how many numbers further on the rows of the next block begin; 0: all are cached."""
-    return place[2] * X.shape[1] if X.nbytes > _CACHED_BYTES else 0
+    values = values_of(X)
+    return place[2] * values.shape[1] if values.nbytes > _CACHED_BYTES else 0
 
 
 @register_jitable
@@ -200,7 +250,8 @@ def _quarters(n_rows, size):
 
 def _dense_streams_of_one(residual, X, n_outputs, n_weights, n_rows):
     """Return rows of a stream in a block, and how far streams and blocks are apart and reach."""
-    size = _BLOCK_BYTES // (4 * X.shape[1] * X.itemsize + 1)
+    values = values_of(X)
+    size = _BLOCK_BYTES // (4 * values.shape[1] * values.itemsize + 1)
     return _quarters(n_rows, 1 if size < 1 else _MAX_ROWS if size > _MAX_ROWS else size)
 
 
@@ -213,14 +264,14 @@ def _no_room(residual, X, n_outputs, size):
 
 
 def _dense_dots_of_one(residual, X, n_outputs, place, weights, dots, room):
-    d, lanes, ahead = X.shape[1], dots.size // 4, _ahead(X, place)
+    d, lanes, ahead = values_of(X).shape[1], dots.size // 4, _ahead(X, place)
     for i in range(place[2]):
         four = _four(place, i, d, 0)
         store_dots(dots, places(i, 0, 1, lanes, 4), weights, _ORIGIN, X, four, d, four[:2], ahead)
 
 
 def _dense_add_of_one(residual, X, n_outputs, place, steps, sums, room):
-    d, lanes, ahead = X.shape[1], steps.size // 4, _ahead(X, place)
+    d, lanes, ahead = values_of(X).shape[1], steps.size // 4, _ahead(X, place)
     for i in range(place[2]):
         four, of = _four(place, i, d, 0), load_numbers(steps, places(i, 0, 1, lanes, 4), 1)
         add_rows(sums, _ORIGIN, of, X, four, d, four[2:], ahead)
@@ -237,14 +288,14 @@ def _tile_dots(X, four, weights, stride, dots, block, i, k, count):
     """Write the products of four rows with the weights of ``count`` outputs from ``k`` on."""
     to = places(k * block + i, block, count, block // 4, 4)
     of = places(k * stride, stride, count, 0, 1)
-    store_dots(dots, to, weights, of, X, four, X.shape[1], (), 0)
+    store_dots(dots, to, weights, of, X, four, values_of(X).shape[1], (), 0)
 
 
 def _tile_add(X, four, steps, block, sums, stride, i, k, count, left, size, ahead):
     """Add some columns of four rows times the steps of ``count`` outputs from ``k`` on."""
     of = load_numbers(steps, places(k * block + i, block, count, block // 4, 4), 1)
     to = places(k * stride + left, stride, count, 0, 1)
-    add_rows(sums, to, of, X, four, size, four, ahead)
+    add_rows(sums, to, of, _from_column(X, left), four, size, four, ahead)
 
 
 overload(_tile_dots, strict=False, prefer_literal=True)(lambda *of: _tile_dots)
@@ -255,7 +306,7 @@ def _dense_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
     stride, block = weights.size // n_outputs, dots.size // n_outputs
     fives, threes = _tiles(n_outputs)
     for i in range(place[2]):
-        four = _four(place, i, X.shape[1], 0)
+        four = _four(place, i, values_of(X).shape[1], 0)
         for k in range(0, fives, 5):
             _tile_dots(X, four, weights, stride, dots, block, i, k, 5)
         for k in range(fives, threes, 3):
@@ -265,7 +316,7 @@ def _dense_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
 
 
 def _dense_add_of_several(residual, X, n_outputs, place, steps, sums, room):
-    stride, block, d = sums.size // n_outputs, steps.size // n_outputs, X.shape[1]
+    stride, block, d = sums.size // n_outputs, steps.size // n_outputs, values_of(X).shape[1]
     (fives, threes), ahead = _tiles(n_outputs), place[2] * d
     panel = _PANEL_BYTES // (n_outputs * sums.itemsize) // _PADDING * _PADDING
     panel = _MIN_PANEL if panel < _MIN_PANEL else panel
@@ -601,6 +652,17 @@ def _gather_dense(rows, index, first, count, out):
             out[i, j] = rows[row, j]
 
 
+def _gather_in_ranges(rows, index, first, count, out):
+    """Copy the rows at ``count`` places of ``index``, from ``first`` on, into ``out``, mapped."""
+    values, middle, factor = rows
+    for i in range(count):
+        row = np.uintp(index[first + i])
+        for j in range(values.shape[1]):
+            moved = (np.float64(values[row, j]) - middle[j]) * factor[j]
+            moved = moved if moved <= 1.0 else 1.0
+            out[i, j] = moved if moved >= -1.0 else -1.0
+
+
 def _gather_csr(rows, index, first, count, out):
     """Copy the places of rows at ``count`` places of ``index``, from ``first`` on, into ``out``."""
     for i in range(count):
@@ -655,6 +717,11 @@ class Dense:
         """Return the dtype of the rows that `gather` copies."""
         return "float64"
 
+    @property
+    def of_gathered(self):
+        """How the kernel takes the rows that `gather` copies."""
+        return self
+
     def room_type(self, dtype):
         """Return the numba type of the result of `room`."""
         return writable(np.float64, 2)
@@ -673,6 +740,30 @@ class Dense:
         coefficients = np.add.outer(stride * np.arange(n_outputs), np.arange(n_features))
         n_weights = n_outputs * stride
         return np.append(coefficients, n_weights + np.arange(n_outputs)), n_weights
+
+
+@dataclass(frozen=True)
+class Ranged(Dense):
+    """Dense rows in ranges, which come to [-1, 1] as they are loaded, or gathered."""
+
+    gather = staticmethod(_gather_in_ranges)
+
+    @property
+    def of_gathered(self):
+        """How the kernel takes the rows that `gather` copies."""
+        return Dense(self.several)
+
+    def rows_type(self, dtype):
+        """Return the numba type of the result of `rows`."""
+        return types.Tuple((readonly(dtype, 2), readonly(dtype), readonly(dtype)))
+
+    def rows(self, X):
+        """Return the parts of `InRanges` as the kernel takes them."""
+        return tuple(X)
+
+    def room(self, rows, size):
+        """Return room for some rows side by side."""
+        return super().room(rows[0], size)
 
 
 def csr_views(X):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.gradients import Cells, Csr, Dense
+from skdpdyn.kernels.gradients import Cells, Csr, Dense, Ranged
 from skdpdyn.kernels.jit import (
     aligned_empty,
     component,
@@ -119,7 +119,7 @@ def _some_batches(
 def compiled_some_batches(family, dtype):
     """Compile sums over chosen rows, of X of ``dtype``."""
     own = family.gathered_dtype(dtype)
-    chunk, _, point = pass_types(family, own)
+    chunk, _, point = pass_types(family.of_gathered, own)
     numbers, room = types_of_rows(own), family.room_type(own)
     gather = types.void(family.rows_type(dtype), readonly(np.int64), _i64, _i64, room)
     kept = writable(own), _output, writable(own), _output, _output
@@ -127,7 +127,9 @@ def compiled_some_batches(family, dtype):
     to = readonly(np.int64), room, *kept, *(writable(np.float64, 2),) * 2
     kernels = function_type(chunk), function_type(gather)
     batches = entry(types.void(*kernels, *problem, *to))(_some_batches)
-    return partial(batches, compiled_chunk(family, own), component(gather)(family.gather))
+    return partial(
+        batches, compiled_chunk(family.of_gathered, own), component(gather)(family.gather)
+    )
 
 
 def kernel_family(is_sparse, n_outputs):
@@ -163,6 +165,8 @@ class Gradients:
         Whether a sum is over chosen rows.
     expansion : Expansion or None, default=None
         Tables of features, where rows are cells.
+    in_ranges : bool, default=False
+        Whether dense rows are in ranges.
     """
 
     objective: Any
@@ -172,16 +176,17 @@ class Gradients:
     aligned: bool
     of_batches: bool
     expansion: Any = None
+    in_ranges: bool = False
 
     @classmethod
     def of(cls, objective, rows, of_batches=False):
         """Describe a pass over ``rows``, or over batches of them, for this objective."""
-        kind = objective, rows.is_sparse
+        kind, of_rows = (objective, rows.is_sparse), (rows.expansion, rows.ranges is not None)
         if of_batches:
             n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
-            return cls(*kind, n_chunks, "float64", False, True, rows.expansion)
+            return cls(*kind, n_chunks, "float64", False, True, *of_rows)
         single = objective.exact and rows.allows_single(objective)
-        what = cls(*kind, 1, "float64", single, False, rows.expansion)
+        what = cls(*kind, 1, "float64", single, False, *of_rows)
         precision = what.family.precision(rows.dtype.name) if single else "float64"
         n_chunks = rows.count_chunks(what.n_weights + objective.n_outputs)
         return replace(what, n_chunks=n_chunks, precision=precision)
@@ -191,6 +196,8 @@ class Gradients:
         """How the kernel takes the rows, see `skdpdyn.kernels.gradients.Dense`."""
         if self.expansion is not None:
             return Cells(self.objective.n_outputs > 1, self.expansion.code_dtype.name)
+        if self.in_ranges:
+            return Ranged(self.objective.n_outputs > 1)
         return kernel_family(self.is_sparse, self.objective.n_outputs)
 
     @cached_property
@@ -283,7 +290,7 @@ class LocalSums:
         self._kernel = compiled_some_chunks(what.family, rows.dtype.name, what.precision)
         numbers = rows.bounded_for(what) if numbers is None else numbers
         residual = first_class(objective.loss.residual)
-        self._problem = residual, what.family.rows(rows.X), rows.y, *numbers
+        self._problem = residual, what.family.rows(rows.in_ranges), rows.y, *numbers
         self._scaling, self._edges, self._n_sums = objective.intercept_scaling, edges, what.n_sums
         held = rows.X.data.nbytes + rows.X.indices.nbytes if rows.is_sparse else math.inf
         fits = n_chunks * what.n_sums * 8 <= LARGEST_PART * held  # sums of all chunks, beside X
@@ -358,7 +365,7 @@ class BatchSums:
         dtype = family.gathered_dtype(rows.dtype.name)
         scale, limit, offset, weight = rows.bounded_for(what)
         y, limit = rows.y.astype(dtype, copy=False), limit.astype(dtype, copy=False)
-        numbers, X = (y, scale, limit, offset, weight), family.rows(rows.X)
+        numbers, X = (y, scale, limit, offset, weight), family.rows(rows.in_ranges)
         residual = first_class(what.objective.loss.residual)
         self._kernel = partial(
             compiled_some_batches(family, rows.dtype.name), residual, X, *numbers

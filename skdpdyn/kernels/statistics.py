@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.gradients import Csr, Dense, csr_views
+from skdpdyn.kernels.gradients import Csr, Dense, InRanges, Ranged, csr_views, values_of
 from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
 from skdpdyn.kernels.sums import Total, add
 from skdpdyn.kernels.vectors import (
@@ -32,7 +32,7 @@ from skdpdyn.kernels.vectors import (
     filled,
     load,
     load_numbers,
-    load_part,
+    load_row,
     multiply_add,
     store,
     total,
@@ -213,14 +213,15 @@ def _count_cells(X, first, last, row_weight, of, what, lows, factors, out):
 
     Cells of columns are in the same places of a cache: row by row takes ten times as long.
     """
-    for j in range(X.shape[1]):
+    values = values_of(X)
+    for j in range(values.shape[1]):
         if what == OCTAVES:
             for i in range(first, last):
-                at = np.uint64(j * N_OCTAVES) + _octave(X[i, j])
+                at = np.uint64(j * N_OCTAVES) + _octave(values[i, j])
                 out[at] += _counted(row_weight, i, of.grain)
         elif factors[j] > 0.0:
             for i in range(first, last):
-                place = (np.float64(X[i, j]) - lows[j]) * factors[j]
+                place = (np.float64(values[i, j]) - lows[j]) * factors[j]
                 if 0.0 <= place <= PARTS:
                     at = np.uint64(j * PARTS) + np.uint64(min(place, PARTS - 1.0))
                     out[at] += _counted(row_weight, i, of.grain)
@@ -229,14 +230,14 @@ def _count_cells(X, first, last, row_weight, of, what, lows, factors, out):
 @inner
 def _norms(X, first, size, of, scale):
     """Write squares of norms of some rows; return whether all are allowed."""
-    n_features, within = X.shape[1], True
+    n_features, within = values_of(X).shape[1], True
     whole, zero = np.int64(n_features) // 8 * 8, filled(0.0)
     for r in range(size):
         at, squares = (first + r) * n_features, zero
         for j in range(0, whole, 8):
-            row = load(X, at + j)
+            row = load_row(X, at, j, 8)
             squares = multiply_add(row, row, squares)
-        row = load_part(X, at + whole, n_features - whole)
+        row = load_row(X, at, whole, n_features - whole)
         scale[r] = total(multiply_add(row, row, squares))
     for r in range(size):
         within &= scale[r] <= of.most
@@ -246,17 +247,17 @@ def _norms(X, first, size, of, scale):
 @inner
 def _map_rows(X, first, size, shift, scales, z, scale, length):
     """Write D (f x - c) of some rows into z, and squares of lengths; other rows are zero."""
-    n_features, width, zero = X.shape[1], shift.size, filled(0.0)
+    n_features, width, zero = values_of(X).shape[1], shift.size, filled(0.0)
     whole = np.int64(n_features) // 8 * 8
     for r in range(size):
         at, to, squares, f = (first + r) * n_features, r * width, zero, filled(scale[r])
         for j in range(0, whole, 8):
-            row = multiply_add(load(X, at + j), f, load(shift, j))
+            row = multiply_add(load_row(X, at, j, 8), f, load(shift, j))
             row = multiply_add(row, load(scales, j), zero)
             store(z, to + j, row)
             squares = multiply_add(row, row, squares)
         for j in range(whole, width, 8):  # what is left of the row, and room for more columns
-            row = multiply_add(load_part(X, at + j, n_features - j), f, load(shift, j))
+            row = multiply_add(load_row(X, at, j, n_features - j), f, load(shift, j))
             row = multiply_add(row, load(scales, j), zero)
             store(z, to + j, row)
             squares = multiply_add(row, row, squares)
@@ -343,7 +344,7 @@ def _pack(mapped, width, of, length, packed):
 @inner
 def _add_sum(X, first, size, scale, weight, out):
     """Add rows in the ball times their weights: four rows at a time, the last one again by 0."""
-    n_features = X.shape[1]
+    n_features = values_of(X).shape[1]
     for r in range(_BLOCK):
         weight[r] = weight[r] * scale[r] if r < size else 0.0
     last = first + size - 1
@@ -375,7 +376,8 @@ def _of_dense(
     Where there is room for them, ``factors`` and ``lengths`` of rows are written; mapped rows
     themselves (ROWS) into ``sums``. Returns whether all squares of norms are allowed.
     """
-    n_features, width, within, zero = X.shape[1], shift.size, True, filled(0.0)
+    n_features, width, within = values_of(X).shape[1], shift.size, True
+    zero = filled(0.0)
     scale, length = zeros_on_stack(64, _BLOCK), zeros_on_stack(64, _BLOCK)
     weight, counts = zeros_on_stack(64, _BLOCK), what in (COUNTS, NOTHING)
     n_columns = n_features + np.int64(of.constant > 0.0) + np.int64(y.size > 0)
@@ -566,15 +568,15 @@ def _limit(norms, exposure, limits, clip, scaling, largest, left):
 
 
 @cache
-def _compiled(kernel, dtype):
-    """Compile a kernel for rows of a precision."""
+def _compiled(kernel, dtype, family=Dense):
+    """Compile a kernel for rows of a kind and a precision."""
     of_chunks = _i64, _vector, readonly(np.int64), _i64, _i64
     to = writable(np.float64, 2), writable(np.float64, 2)
     if kernel is _of_targets:
         return entry(types.void(readonly(dtype), _vector, _vector, _ball, _f64, *of_chunks, *to))(
             kernel
         )
-    X = (Csr if kernel is _of_csr else Dense)(False).rows_type(dtype)
+    X = family(False).rows_type(dtype)
     of_map = X, _vector, readonly(dtype), _ball, *(_vector,) * 3
     return entry(types.boolean(*of_map, *of_chunks, *(_output,) * 2, *to, *(_output,) * 2))(kernel)
 
@@ -599,7 +601,7 @@ class RowPass:
 
     Parameters
     ----------
-    X : ndarray or CSR array of shape (n_samples, n_features)
+    X : ndarray, InRanges or CSR array of shape (n_samples, n_features)
         Rows. CSR rows are canonical.
     ball : Ball
         Numbers of the map and of the statistic.
@@ -623,8 +625,10 @@ class RowPass:
         self, X, ball, what, *, centre=None, weights=None, thresholds=(), y=None, row_weight=None,
         kept=None,
     ):  # fmt: skip
-        is_sparse, n_features = not isinstance(X, np.ndarray), X.shape[1]
-        self._kernel = _compiled(_of_csr if is_sparse else _of_dense, X.dtype.char)
+        n_features = X.shape[1]
+        family = Ranged if isinstance(X, InRanges) else Dense if isinstance(X, np.ndarray) else Csr
+        is_sparse = family is Csr
+        self._kernel = _compiled(_of_csr if is_sparse else _of_dense, X.dtype.char, family)
         y = np.empty(0, X.dtype) if y is None else y
         row_weight = _NONE if row_weight is None else row_weight
         width = _padded(n_features + (ball.constant > 0) + (y.size > 0))
@@ -636,7 +640,8 @@ class RowPass:
             matrix = np.zeros((width, width))
             matrix[:n_features, :n_features] = weights.T
             matrix = matrix.reshape(width, -1, 8).swapaxes(0, 1)
-        rows = csr_views(X) if is_sparse else np.require(X, requirements="CA")
+        rows = csr_views(X) if is_sparse else np.require(values_of(X), requirements="CA")
+        rows = (rows, *X[1:]) if family is Ranged else rows
         mapped = float(centre is not None or weights is not None)
         if mapped and what == SUM and not is_sparse:
             raise ValueError("rows are added up without a map")

@@ -3,7 +3,9 @@
 The compiler turns plain loops into vectors too, but of every loop it makes several versions, for
 arrays that overlap and for what is left over, and it does not see that several rows can share what
 is loaded: `store_dots` and `add_rows` do that, for places of rows in an array, which come as
-tuples. An index counts elements of the flattened C-ordered array, and is not checked.
+tuples. Rows are an array, or a tuple of an array, the middle of the range of each column and the
+inverse of half its width: then numbers come to [-1, 1] as they are loaded. An index counts elements
+of the flattened C-ordered array, and is not checked.
 
 Elsewhere a vector is eight doubles, which numbers of single precision become when they are loaded.
 """
@@ -86,8 +88,25 @@ if numba.config.DISABLE_JIT:
         """Return the ``count`` elements from each of ``starts`` on, as a tuple."""
         return tuple(array.reshape(-1)[start + k] for start in starts for k in range(count))
 
-    def _rows(array, starts, size):
-        return np.stack([array.reshape(-1)[start : start + size] for start in starts])
+    def _rows(X, starts, size):
+        return np.stack([_row(X, start, 0, size) for start in starts])
+
+    def _row(X, start, place, size):
+        values, *of_ranges = X if isinstance(X, tuple) else (X,)
+        row = values.reshape(-1)[start + place : start + place + size].astype(np.float64)
+        if of_ranges:
+            middle, factor = (of[place : place + size] for of in of_ranges)
+            row = np.clip((row - middle) * factor, -1, 1)
+        return row
+
+    def load_row(X, start, place, count):
+        """Return eight numbers from ``place`` on of the row of X that begins at ``start``.
+
+        The first ``count``, then zeros; ``count`` may be outside 1 to 8.
+        """
+        vector, count = np.zeros(WIDTH), min(max(count, 0), WIDTH)
+        vector[:count] = _row(X, start, place, count)
+        return vector
 
     def store_dots(out, starts, weights, outputs, X, rows, size, asked, ahead):
         """Write the dot products of rows of the weights with rows of X."""
@@ -276,6 +295,20 @@ else:  # compiled
         return a(a, limit), codegen
 
     @intrinsic
+    def load_row(typing_context, X, start, place, count):
+        """Return eight numbers from ``place`` on of the row of X that begins at ``start``.
+
+        The first ``count``, then zeros; ``count`` may be outside 1 to 8.
+        """
+
+        def codegen(context, builder, signature, args):
+            X_, start, place, count = _unpacked(builder, signature, args)
+            mask = _mask(builder, count, WIDTH)
+            return _load_rows(context, builder, _doubles, X, X_, [start], place, mask)[0]
+
+        return _doubles(X, types.intp, types.intp, types.intp), codegen
+
+    @intrinsic
     def total(typing_context, a):
         """Sum of the elements."""
 
@@ -363,14 +396,33 @@ else:  # compiled
         builder.position_at_end(end)
         return _meet(builder, (rest, vectors), (part, last))
 
+    def _values(X_type, X):
+        """Return the type and the array of the values of rows."""
+        return (X_type[0], X[0]) if isinstance(X_type, types.BaseTuple) else (X_type, X)
+
     def _load_rows(context, builder, kind, X_type, X, rows, place, mask):
         """Return vectors of rows of X."""
-        return [
-            _load(context, builder, kind, X_type, X, builder.add(row, place), mask) for row in rows
+        values = _values(X_type, X)
+        loaded = [
+            _load(context, builder, kind, *values, builder.add(row, place), mask) for row in rows
         ]
+        if X_type is values[0]:
+            return loaded
+        middle, factor = (
+            _load(context, builder, kind, X_type[k], X[k], place, mask) for k in (1, 2)
+        )
+        # as written: no flags, so that all kernels see the same bits
+        one = _constants(context.get_data_type(kind.dtype), [1.0] * kind.width)
+        moved = [builder.fmul(builder.fsub(vector, middle), factor) for vector in loaded]
+        for sign, limit in (("<", one), (">", builder.fneg(one))):  # an instruction each
+            moved = [
+                builder.select(builder.fcmp_ordered(sign, of, limit), of, limit) for of in moved
+            ]
+        return moved
 
     def _prefetch_rows(context, builder, width, X_type, X, rows, place, ahead):
         """Prefetch rows of X ``ahead`` elements further on, unless that is 0."""
+        X_type, X = _values(X_type, X)
         if not (PREFETCHES and rows):
             return
         asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
@@ -393,7 +445,7 @@ else:  # compiled
         """
         n_outputs, n_rows = len(outputs), len(rows)
         # others would write beside what they mean
-        if not X.dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:
+        if not _values(X, X)[0].dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:
             raise numba.TypingError(f"dot products of {weights} and {X} cannot be stored in {out}")
         kind = _several(weights.dtype, n_outputs * n_rows)
 
