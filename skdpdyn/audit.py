@@ -51,6 +51,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.training.targets import listed
 
 __all__ = ["Audit", "Call", "Finding", "Listener", "allowed", "audit", "listened", "replayed"]
 
@@ -559,7 +560,8 @@ def _tables(estimator: Any, shape: tuple[int, int], seed: int) -> list[_Table]:
 def _targets(estimator: Any) -> tuple[Any, Any, Any, Any]:
     """Return the least, the largest and a middle target; None at the end: there are none."""
     if hasattr(estimator, "classes"):
-        classes = [0, 1] if estimator.classes is None else list(estimator.classes)
+        given = listed(estimator.classes)
+        classes = [0, 1] if given is None else list(given)
         return classes[0], classes[-1], classes[len(classes) // 2], "labels"
     if hasattr(estimator, "target_bounds"):
         low, high = estimator.target_bounds or (0.0, 1.0)

@@ -40,6 +40,24 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "half of a label in the counts of labels",
+        "spending.release(CLASS_COUNTS, counts, spending.per_square)",
+        "spending.release(CLASS_COUNTS, counts, spending.per_square / 2)",
+        "tests/test_spent.py -k labels",
+    ),
+    Mutation(
+        "a report calls bought labels public",
+        'taken = taken or self.family.targets.parameter in getattr(self, "bought_", ())',
+        "taken = bool(taken)",
+        "tests/test_declare.py -k says",
+    ),
+    Mutation(
+        "labels are taken from y as if they were flags",
+        'if classes is None and kind == "b":  # by their type, which is public',
+        'if classes is None and kind in "bi" and y is not None:',
+        "tests/test_declare.py -k labels",
+    ),
+    Mutation(
         "half of a weight in the sum of weights",
         'rows.counts("distances", np.array([math.inf])), 1.0)',
         'rows.counts("distances", np.array([math.inf])), 0.5)',

@@ -254,7 +254,7 @@ def test_persons_streams_of_noise_and_several_classes():
     assert model.privacy_unit_ == "person"
     assert model.coef_.shape[0] == 3
     assert model.score(FRAME, three) > 0.8
-    seen = clone(model).set_params(classes=None).fit(FRAME, three)
+    seen = clone(model).set_params(classes="from_y").fit(FRAME, three)
     assert seen.classes_.tolist() == [0, 1, 2]
     rates = clone(CURVES).set_params(loss="poisson", target_bounds=(0, 10), epsilon=3.0)
     counts = RNG.poisson(np.exp(FRAME["age"] / 50))
@@ -472,7 +472,7 @@ def test_a_level_of_one_record_shows_no_more_often_than_is_paid_for(
         planned = plan(request_of(model, *reading.shape, Seen(columns=reading.columns)))
         for _ in range(n_draws):
             spending = Spending(planned.budget, planned.shares, generator)
-            columns = COLUMN_LEVELS.bought(reading, planned.request, spending).columns
+            columns = COLUMN_LEVELS.first(model, reading, planned.request, spending).columns
             shown += any(set(column.levels) - {99} for column in columns)
     failure = composition(spending.record()).failure
     assert failure <= planned.budget.failure

@@ -695,9 +695,10 @@ def test_candidates_that_are_whole_steps_keep_what_is_public(model, y, name, oth
 
 
 def test_labels_and_bounds_from_y_are_marked():
-    for model, y, name in ((LOGISTIC, Y, "classes"), (RIDGE, X[:, 0], "target_bounds")):
-        with pytest.warns(PrivacyLeakWarning, match=f"{name}=None") as caught:
-            fitted = search(clone(model).set_params(**{name: None})).fit(X, y)
+    cases = (LOGISTIC, Y, "classes", "auto"), (RIDGE, X[:, 0], "target_bounds", None)
+    for model, y, name, given in cases:
+        with pytest.warns(PrivacyLeakWarning, match=f"{name} of the estimator") as caught:
+            fitted = search(clone(model).set_params(**{name: given})).fit(X, y)
         assert len(caught) == 1
         assert fitted.leaks_ == (f"{name} were taken from y",)
         assert fitted.best_estimator_.leaks_ == fitted.leaks_
@@ -1147,17 +1148,17 @@ def test_totals_compose():
 
 
 def test_leaks_are_carried():
-    seeded = clone(LOGISTIC).set_params(random_state=1, classes=None).fit(X, Y)
+    seeded = clone(LOGISTIC).set_params(random_state=1, classes="from_y").fit(X, Y)
     assert total_privacy(seeded, seeded).leaks == seeded.leaks_
     assert len(seeded.leaks_) == 2
     total = priced(
-        clone(LOGISTIC).set_params(random_state=1, classes=None), n_samples=200, n_features=3
+        clone(LOGISTIC).set_params(random_state=1, classes="from_y"), n_samples=200, n_features=3
     )
     assert [leak for leak in total.leaks if "random_state=1" in leak or "classes" in leak] == list(
         total.leaks[-2:]
     )
     assert (
-        priced(search(clone(LOGISTIC).set_params(classes=None)), n_samples=200, n_features=3)
+        priced(search(clone(LOGISTIC).set_params(classes="from_y")), n_samples=200, n_features=3)
         .leaks[-1]
         .startswith("classes")
     )

@@ -698,7 +698,7 @@ BAD_TARGETS = [
     ),
     (
         CLASSIFIERS,
-        {"classes": None},
+        {"classes": "auto"},
         lambda y: [str(y[0]), *y[1:].tolist()],
         "y holds strings and other labels",
     ),
@@ -710,11 +710,11 @@ BAD_TARGETS = [
     ),
     (
         CLASSIFIERS,
-        {"classes": None},
+        {"classes": "auto"},
         lambda y: y + np.arange(60) / 100,
         "Unknown label type: continuous",
     ),
-    (CLASSIFIERS, {"classes": None}, lambda y: 0 * y, "there is only one class"),
+    (CLASSIFIERS, {"classes": "auto"}, lambda y: 0 * y, "there is only one class"),
     (CLASSIFIERS, {"classes": [0]}, lambda y: 0 * y, "there is only one class"),
     (CLASSIFIERS, {"classes": [1, 1.0]}, lambda y: 0 * y + 1, "there is only one class"),
     (CLASSIFIERS, {"classes": []}, lambda y: y, "classes=.* must be an array-like of labels"),
@@ -968,9 +968,9 @@ def test_privacy_cost_of_a_fit_that_would_be_refused_is_refused(case, public, me
 @each_classifier
 def test_classes_taken_from_y_are_marked(case):
     with pytest.warns(
-        PrivacyLeakWarning, match=r"classes=None: the labels were taken from y.*Pass classes="
+        PrivacyLeakWarning, match=r"classes=.*: the labels were taken from y.*Pass classes="
     ):
-        fitted = case.model(classes=None).fit(*case.data())
+        fitted = case.model(classes="from_y").fit(*case.data())
     assert fitted.leaks_ == ("classes were taken from y",)
 
 
@@ -1059,10 +1059,8 @@ def test_any_number_of_classes(n_classes):
 
 
 def test_cost_needs_the_number_of_classes():
-    with pytest.raises(
-        ValueError, match="classes=None: the privacy cost depends on the number of classes"
-    ):
-        SOFTMAX.model(classes=None).privacy_cost(60, 3)
+    with pytest.raises(ValueError, match="classes: the privacy cost depends on their number"):
+        SOFTMAX.model(classes="from_y").privacy_cost(60, 3)
 
 
 @pytest.mark.slow

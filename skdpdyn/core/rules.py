@@ -286,6 +286,10 @@ def class_share(strength: float, n_outputs: int) -> float:
     return min(max(80 / strength**2, to_tell, 0.02), 0.5)
 
 
+LABELS_STRENGTH = 100.0
+"""The least strength that pays for noisy counts of labels, which tell the classes."""
+
+
 def mean_target_share(strength: float) -> float:
     """Return the share of mu^2 of the mean of targets."""
     return min(max(250 / strength**2, 0.01), 0.2)

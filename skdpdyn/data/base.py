@@ -231,6 +231,10 @@ class Rows(ABC):
     def weighted_by_class(self, weights: np.ndarray) -> "Rows":
         """Return the same rows, each with the weight of its class: targets are codes of classes."""
 
+    @abstractmethod
+    def with_classes(self, codes: np.ndarray) -> "Rows":
+        """Return the same rows with the code of each target, a cell; rows of -1 weigh nothing."""
+
     def with_map(self, map: RowMap) -> "Rows":
         """Return the same rows under another map."""
         self._check_map(map)
@@ -616,6 +620,10 @@ class TargetsElsewhere(Rows):
     def weighted_by_class(self, weights):
         """See `Rows.weighted_by_class`."""
         return self._changed("weighted_by_class", weights)
+
+    def with_classes(self, codes):
+        """See `Rows.with_classes`."""
+        return self._changed("with_classes", codes)
 
     def _changed(self, name, *arguments):
         rows = copy.copy(self)

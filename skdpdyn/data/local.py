@@ -129,6 +129,12 @@ class LocalRows(Rows):
         """See `Rows.weighted_by_class`."""
         return self.weighted_by(weights[self.y.astype(np.intp)])
 
+    def with_classes(self, codes: np.ndarray) -> "LocalRows":
+        """See `Rows.with_classes`."""
+        y = codes[self.y.astype(np.intp)]
+        rows = self.with_numbers(np.maximum(y, 0))
+        return rows if np.all(y >= 0) else rows.weighted_by((y >= 0).astype(np.float64))
+
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
         """Number of rows and of columns."""

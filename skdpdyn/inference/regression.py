@@ -45,7 +45,7 @@ from skdpdyn.linear_model import (
 )
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget
-from skdpdyn.privacy.checks import checked_flag
+from skdpdyn.privacy.checks import checked_flag, is_auto
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
 from skdpdyn.training.parameters import (
@@ -55,7 +55,7 @@ from skdpdyn.training.parameters import (
     weights_of,
 )
 from skdpdyn.training.reading import read
-from skdpdyn.training.targets import residual_limit, scaling
+from skdpdyn.training.targets import FROM_Y, residual_limit, scaling
 
 TITLES: dict[type, str] = {
     PrivateLogisticRegression: "Private logistic regression",
@@ -232,6 +232,9 @@ PrivateRidge
     given = {"classes": classes, "target_bounds": target_bounds}
     given = {name: of for name, of in given.items() if of is not None and hasattr(model, name)}
     model.set_params(**given)
+    name = model.family.targets.parameter
+    if is_auto(getattr(model, name)):  # a table's budget buys none
+        model.set_params(**{name: FROM_Y})
     cells = None if categories is None else Cells.of(X, dict(categories))
     X, bounds = (
         (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else cells.bounded(X, bounds)

@@ -92,6 +92,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         weighs. None: rows weigh 1/k.
     privacy_unit_ : str
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
+    bought_ : dict of str to float
+        Facts that were bought because they were not given, "classes" for one, and the part of mu^2
+        that each took.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover, such as a seed, or labels or bounds taken from y;
         empty if there are none. Leaks of what parameters were given are among them.
@@ -134,6 +137,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     data_norm_: float
     diagnostics_: dict[str, dict[str, float]]
     class_weight_: dict[Any, float]
+    bought_: dict[str, float]
     start_: str | None = None
     feature_names_in_: np.ndarray
 
@@ -349,7 +353,13 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _public_targets(self):
         """Name the labels or bounds of targets, unless they were taken from the records."""
         taken = any(leak.endswith("taken from y") for leak in self.leaks_)
+        taken = taken or self.family.targets.parameter in getattr(self, "bought_", ())
         return () if taken else ("the sets of possible labels or target bounds",)
+
+    def _bought_facts(self):
+        """Name what was bought in place of public facts, and at which part of the budget."""
+        bought = getattr(self, "bought_", {}).items()
+        return tuple(f"{fact}: bought for {100 * part:.2g} % of mu^2" for fact, part in bought)
 
     def _shortening(self):
         """Say by which rule rows are shortened, and its effect on coefficients."""
@@ -551,9 +561,14 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     Parameters
     ----------
-    classes : array-like of shape (n_classes,), default=None
+    classes : "auto", "from_y" or array-like of shape (n_classes,), default="auto"
         The labels that can occur; 0, 1, ... inside meta-estimators that encode them, such as
-        ``VotingClassifier``. None: taken from y, with a PrivacyLeakWarning.
+        ``VotingClassifier``. "auto": flags are False and True. Of whole numbers, noisy counts tell
+        the classes, and serve as the base rate: the first of [0, 1], [-1, 1] and [1, 2] outside of
+        which none stands out, or of several classes 0 or 1 to the largest label up to 255 that
+        does; records of other labels weigh nothing. Labels of text, and those of records too few
+        for that (n mu / f below 100, see `skdpdyn.core.rules`), are taken from y, with a
+        PrivacyLeakWarning, as "from_y" does.
     class_weight : dict, "private" or None, default=None
         Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
         largest, so no record counts more than 1. The noise stays as it is: raise the budget where
@@ -603,7 +618,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",
-        classes: Any = None,
+        classes: Any = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
         conditioning: Any = "auto",

@@ -28,7 +28,7 @@ from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.shapes import Shape, importances_of, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.privacy.checks import checked_choice
-from skdpdyn.training.additive import expand, learns_levels, monotonic, read_cells
+from skdpdyn.training.additive import expand, monotonic, read_cells
 from skdpdyn.training.base import (
     all_or_nothing,
     distinct,
@@ -41,6 +41,7 @@ from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, weights_in_fit
 from skdpdyn.training.reading import Beside
+from skdpdyn.training.targets import Labels, listed
 
 
 class AdditiveModel(PrivateLinearModel):
@@ -136,8 +137,7 @@ class AdditiveModel(PrivateLinearModel):
 
     def _bought_facts(self):
         free = "shapes, their displays and their edits, which cost nothing: they follow from it"
-        levels = ["the levels of the other columns of text"] * learns_levels(self)
-        return (*levels, "coefficients", free)
+        return (*super()._bought_facts(), "coefficients", free)
 
     def _weights(self):
         """Return each output's number for each cell and product, from the released coefficients."""
@@ -478,7 +478,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         start: Any = None,
         alpha: float | str = "auto",
         clip: float | str | None = "auto",
-        classes: Any = None,
+        classes: Any = "auto",
         solver: Any = "auto",
         bound: str = "tightest",
         adjacency: str = "replace_one",
@@ -518,11 +518,11 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     @property
     def family(self) -> Family:  # type: ignore[override]
         """Logistic for two classes, softmax for more."""
-        classes = self.classes if self.classes is not None else vars(self).get("_seen")
+        classes = listed(self.classes)
         classes = vars(self).get("classes_") if classes is None else classes
         several = classes is not None and len(classes) > 2
         kind = PrivateSoftmaxRegression if several else PrivateLogisticRegression
-        return replace(kind.family, expand=expand)
+        return replace(kind.family, targets=Labels(), expand=expand)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -35,9 +35,6 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         gradient is the gradient of another convex loss, so every privacy bound holds. A smaller
         clip means less noise, and probabilities that are less calibrated. "auto": from half of the
         largest gradient up to no clipping, the more the larger n mu is for the number of columns.
-    classes : array-like of shape (2,), default=None
-        The two labels that can occur; [0, 1] inside meta-estimators that encode them, such as
-        ``VotingClassifier``. None: taken from y, with a PrivacyLeakWarning.
 
     References
     ----------

@@ -16,9 +16,7 @@ from skdpdyn.training.targets import Labels
 
 def _loss(classes):
     if classes is None:
-        raise ValueError(
-            "classes=None: the privacy cost depends on the number of classes. Pass classes=[...]"
-        )
+        raise ValueError("classes: the privacy cost depends on their number. Pass classes=[...]")
     return losses.softmax(classes.size)
 
 

@@ -32,9 +32,6 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         Bound on the norm of one record's loss gradient, in units of ``data_norm``. The clipped
         gradient is the gradient of another convex loss, so every privacy bound holds. "auto": the
         largest gradient.
-    classes : array-like of shape (2,), default=None
-        The two labels that can occur; [0, 1] inside meta-estimators that encode them, such as
-        ``VotingClassifier``. None: taken from y, with a PrivacyLeakWarning.
 
     References
     ----------

@@ -42,7 +42,7 @@ from skdpdyn.training.base import (
 )
 from skdpdyn.training.foreign import Loan, rows_at
 from skdpdyn.training.parameters import check_persons
-from skdpdyn.training.targets import as_labels, codes_of, exposures, numbers_of
+from skdpdyn.training.targets import as_labels, codes_of, exposures, listed, numbers_of
 
 
 def _can(method):
@@ -490,7 +490,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     def _target(self, y):
         """Check the target once: an error or warning for each trial would tell their number."""
         model = private_model(self.estimator)
-        classes = getattr(model, "classes", None)
+        classes = listed(getattr(model, "classes", None))
         y = quoting_no_records(column_or_1d, as_labels(y, classes), warn=True)
         if is_regressor(model):
             dtype = np.float64 if y.dtype.kind == "O" else None
@@ -506,12 +506,14 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     def _public(self, y):
         """Return labels or target bounds for all trials: passed, or taken from y with a warning."""
         model = private_model(self.estimator)
-        name = "classes" if is_classifier(model) else "target_bounds"
-        if getattr(model, name) is not None:
+        name = model.family.targets.parameter
+        if listed(getattr(model, name)) is not None:
             return {}, ()
+        if is_classifier(model) and y.dtype.kind == "b":  # by their type, which is public
+            return {name: [False, True]}, ()
         value = model.family.targets.found(y)
         warn(
-            f"{name}=None of the estimator: taken from y, without noise. Pass {name}",
+            f"{name} of the estimator are not given: taken from y, without noise. Pass {name}",
             PrivacyLeakWarning,
         )
         return {name: value}, (f"{name} were taken from y",)

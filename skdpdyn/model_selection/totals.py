@@ -29,12 +29,13 @@ from skdpdyn.model_selection._steps import (
     with_parameters,
 )
 from skdpdyn.privacy import Budget, GaussianDP
-from skdpdyn.privacy.checks import checked_flag
+from skdpdyn.privacy.checks import checked_flag, is_auto
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
 from skdpdyn.training.sources import Source, key_of, leaks_of
+from skdpdyn.training.targets import listed
 
 NOT_PRIVATE_SCORES = (
     "scores, and what was chosen by them, were computed from the records without noise"
@@ -598,11 +599,16 @@ def _changes_columns(estimator, candidate):
 
 def _leaks(model):
     """Return the leaks of a fit with these parameters."""
-    seed = getattr(model, "random_state", None)
-    # of a private search
-    model = private_steps(model.estimator)[-1] if hasattr(model, "estimator") else model
-    names = [name for name in ("classes", "target_bounds") if getattr(model, name, "given") is None]
-    return tuple(f"{name} were taken from y" for name in names) + (
+    seed, searches = getattr(model, "random_state", None), hasattr(model, "estimator")
+    model = private_steps(model.estimator)[-1] if searches else model
+    found = []
+    for name in ("classes", "target_bounds"):
+        given = getattr(model, name, ())
+        if is_auto(given) and not searches:
+            found.append(f"{name} are taken from y where they are text, or records are few")
+        elif listed(given) is None:
+            found.append(f"{name} were taken from y")
+    return tuple(found) + (
         ()
         if seed is None
         else (f"random_state={seed} lets anyone recompute the noise, the same in every fit",)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core.noise import check_random_state, generators
-from skdpdyn.core.spending import TRAINING, Spending, warn_of_weak_budget
+from skdpdyn.core.spending import TRAINING, Spending, total_of, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.solvers import SOLVERS
@@ -16,7 +16,6 @@ from skdpdyn.support.progress import Progress
 from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked, weights_of
-from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
 from skdpdyn.training.plan import plan
 from skdpdyn.training.reading import Beside, Reading, read
 from skdpdyn.training.request import request_of
@@ -36,15 +35,16 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         if groups is not None:
             check_persons(model)
-        planned = plan(request_of(model, *reading.shape, reading.seen))
+        reading, planned = _planned(model, reading)
         _check_estimand(planned.request, groups, equal_rows)
         _check_source(model, planned, reading)
         (generator,) = generators(model.random_state)
         warn_of_weak_budget(planned.budget, planned.request.n_samples)
         spending = Spending(planned.budget, planned.shares, generator)
-        if LEVELS in planned.shares:
-            reading = COLUMN_LEVELS.bought(reading, planned.request, spending)
-            planned = plan(request_of(model, *reading.shape, reading.seen))  # of today's columns
+        for part in planned.parts:
+            before, reading = reading, part.first(model, reading, planned.request, spending)
+            if reading is not before:  # the plan rests on it
+                planned = plan(request_of(model, *reading.shape, reading.seen))
         if model.verbose:
             _tell(model, planned)
         learning = _learning(planned, reading, model.n_jobs)
@@ -56,6 +56,16 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         _train(learning, spending, model.verbose, reading.elsewhere)
         _publish(model, learning, spending, unit)
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
+
+
+def _planned(model, reading):
+    """Return what was read and its plan; targets give their labels where nothing buys them."""
+    planned = plan(request_of(model, *reading.shape, reading.seen))
+    if not reading.target.bought or planned.request.buys_targets:
+        return reading, planned
+    target = model.family.targets.of(model, reading.target.given, None)
+    reading = replace(reading, target=target)
+    return reading, plan(request_of(model, *reading.shape, reading.seen))
 
 
 def _check_estimand(request, groups, equal_rows):
@@ -89,6 +99,10 @@ def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
     rows: Any = reading.rows(request.most_rows)
     if request.expansion is not None:
         rows = rows.with_expansion(request.expansion)
+    if target.codes is not None:
+        rows = rows.with_classes(target.codes)
+    if target.total is not None and request.least_weight == 1:
+        rows = rows.with_total(target.total)
     held = min(request.n_features, 32) if request.is_sparse else request.n_features
     rows.n_threads = threads_of(n_jobs, request.n_samples * held)
     counts_clipped = request.diagnostics and request.family.targets.clips
@@ -148,6 +162,7 @@ def _public(learning):
         "data_norm_": request.data_norm,
         "intercept_scaling_": objective.intercept_scaling,
         "solver_": names[0] if names else type(request.solver).__name__,
+        "bought_": _bought_facts(learning.plan),
         "start_": None if request.start is None else request.start.what,
         "conditioning_": None
         if row_map is None
@@ -162,6 +177,15 @@ def _public(learning):
         labels = target.attributes["classes_"].tolist()
         found["class_weight_"] = dict(zip(labels, learning.class_weights.tolist(), strict=True))
     return found
+
+
+def _bought_facts(planned):
+    """Return what was bought in place of public facts, and the part of mu^2 that each took."""
+    shares, request = planned.shares, planned.request
+    of_facts = {part.fact: part.share(request) for part in planned.parts if part.fact}
+    return {
+        fact: total_of(shares[name] for name in names) for fact, names in of_facts.items() if names
+    }
 
 
 def _publish_parameters(model, learning: Learning) -> None:

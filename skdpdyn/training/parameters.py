@@ -64,7 +64,8 @@ def _of_rows(model):
         raise ValueError(
             "estimand='rows' needs max_rows_per_person, a public number: noise grows with it"
         )
-    loss = model.family.loss_of(model.classes) if model.classes is not None else None
+    classes = model.family.targets.public(model)
+    loss = None if classes is None else model.family.loss_of(classes)
     bought = getattr(model.family.units, "has_probabilities", False) and model.fit_intercept
     if not bought or loss is None or loss.n_outputs > 1:
         raise ValueError(

@@ -120,6 +120,8 @@ class ColumnLevels(Part):
     of c columns. Which levels have counts is private: see `skdpdyn.privacy.Vocabulary`.
     """
 
+    fact = "categories"
+
     def share(self, request):
         """See `Part.share`."""
         if not request.budget.reserved:
@@ -134,8 +136,10 @@ class ColumnLevels(Part):
     def learn(self, learning, spending):
         """See `Part.learn`: the plan has rested on it."""
 
-    def bought(self, reading: Reading, request: Request, spending: Spending) -> Reading:
-        """Buy the levels, and return the rows read under those that stand out."""
+    def first(self, model, reading: Reading, request: Request, spending: Spending) -> Reading:
+        """See `Part.first`: return the rows read under the levels that stand out."""
+        if not self.share(request):
+            return reading
         cells, most_levels = reading.X, 1 if reading.persons is None else request.most_rows
         expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
         codes = np.column_stack([places for _, places in cells.seen.values()])
@@ -331,9 +335,14 @@ def _noisy_shares(learning, spending):
 
     The number of records is public, so what is released is how far each class is from an equal
     share. A record adds a vector of norm at most sqrt(1 - 1/k); another one in its place changes
-    two counts by 1. A person adds the share of their rows that is in each class.
+    two counts by 1. A person adds the share of their rows that is in each class. Where labels were
+    bought, their counts are these.
     """
     rows, n_classes = learning.rows, max(2, learning.plan.objective.n_outputs)
+    if learning.target.class_counts is not None:
+        found, std = learning.target.class_counts
+        found = 1 / n_classes + (found - found.mean()) / rows.mass
+        return found, std * math.sqrt(1 - 1 / n_classes) / rows.mass
     counts = np.asarray(rows.class_counts(n_classes), dtype=np.float64)
     beyond = 1 - 1 / n_classes
     sensitivity = spending.per_square if spending.per_record > 1 else math.sqrt(beyond)

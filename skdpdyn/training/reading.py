@@ -20,7 +20,7 @@ from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.training.additive import read_cells, streamed_cells
 from skdpdyn.training.base import DTYPES, validated
 from skdpdyn.training.parameters import solver_of
-from skdpdyn.training.targets import NO_EXPOSURES, Labels, Target, as_labels
+from skdpdyn.training.targets import NO_EXPOSURES, Target, as_labels
 from skdpdyn.training.values import Seen
 
 
@@ -96,6 +96,7 @@ class Reading:
             (self.X if elsewhere else self.target).has_exposure,
             elsewhere and not self.X.draws,
             self.columns,
+            self.target.bought,
         )
 
     def rows(self, most_rows: int) -> Rows:
@@ -212,10 +213,7 @@ def _cells(model, X, y, exposure):
     known = model.n_features_in_, getattr(model, "feature_names_in_", None)
     y = _targets(model, cells.shape[0], y)
     _know_columns(model, *known)
-    if not is_regressor(model) and model.classes is None:
-        model._seen = Labels().found(y)  # two classes are learnt otherwise than several
-    target = model.family.targets.read(model, y, exposure)
-    return cells, target
+    return cells, model.family.targets.read(model, y, exposure)
 
 
 def _streamed_cells(model, source):

@@ -21,6 +21,7 @@ from skdpdyn.privacy.checks import as_float, is_auto, is_named
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
 from skdpdyn.training.family import Part
+from skdpdyn.training.labels import LABELS
 from skdpdyn.training.parts import (
     CELLS,
     CLASS_WEIGHTS,
@@ -48,6 +49,7 @@ class AsIs(Recipe):
     def parts(self, request):
         """See `Recipe.parts`."""
         return (
+            *_where(request.buys_targets, LABELS),
             *_where(request.diagnostics, DIAGNOSTICS),
             *_where(request.least_weight < 1 and (self.maps or self.composes), TOTAL),
             *self.bought(request),

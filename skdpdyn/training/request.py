@@ -32,7 +32,9 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
     Request
     """
     seen = Seen() if seen is None else seen
-    loss = seen.loss or model.family.loss_of(model.family.targets.public(model))
+    loss, bought = seen.loss, seen.buys_targets
+    if loss is None:
+        loss, bought = _loss_of(model)
     n_samples, n_features = check_shape(n_samples, n_features)
     parameters, solver = checked(model), solver_of(model)
     solver = solver.in_order() if seen.in_order else solver
@@ -68,11 +70,22 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
     )
     if start is not None:
         request = _with_map_of_start(request, model.start)
-    request = replace(request, recipe=recipe_of(request))
+    buys = bool(bought) and request.strength >= rules.LABELS_STRENGTH and request.is_gaussian
+    request = replace(request, recipe=recipe_of(request), buys_targets=buys)
+    if seen.loss is None and bought and not request.recipe.composes:
+        model.family.loss_of(None)  # refuses where the cost depends on it
     if not is_auto(model.data_norm):
         return request
     bought = request.recipe.maps and request.given is None and not request.is_sparse
     return replace(request, data_norm=rules.data_norm(n_features, bought))
+
+
+def _loss_of(model):
+    """Return the loss by the parameters, and whether what it depends on is still to be bought."""
+    targets = model.family.targets
+    public = targets.public(model)
+    bought = public is None and is_auto(getattr(model, targets.parameter, None))
+    return model.family.loss_of(targets.stand_in if bought else public), bought
 
 
 def _budget(model, n_samples, solver):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core.objective import row_norm_of
-from skdpdyn.training.targets import Targets
+from skdpdyn.training.targets import Targets, listed
 
 LARGEST = 1000.0  # raw prediction of the longest row; no loss asks for more
 NUMBERS = "coefficients"  # a start that is no model
@@ -73,7 +73,7 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
         (coef, intercept), what = given, NUMBERS
     elif not isinstance(given, type) and hasattr(given, "coef_") and hasattr(given, "intercept_"):
         coef, intercept, what = given.coef_, given.intercept_, f"a {type(given).__name__}"
-        ours, theirs = getattr(model, "classes", None), getattr(given, "classes_", None)
+        ours, theirs = listed(getattr(model, "classes", None)), getattr(given, "classes_", None)
         if ours is not None and theirs is not None and not np.array_equal(np.unique(ours), theirs):
             raise ValueError("start has other classes_ than classes: pass a model of the same ones")
     else:

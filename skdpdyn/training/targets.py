@@ -12,10 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from skdpdyn.core.losses import Loss
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
-from skdpdyn.privacy.checks import checked_number, checked_pair
+from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
 from skdpdyn.training.diagnostics import ROUNDING
 
+FROM_Y = "from_y"
+MOST_LABELS = 256  # labels of several classes that can be bought are 0, 1, ..., below it
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
 
@@ -29,6 +31,11 @@ class Target:
     ones public bounds clip, and ``clipped`` what it says of all; None where nothing is clipped.
     ``class_weights`` are public weights of classes, the largest 1; ``largest`` is the largest rate
     of an exposure of 1; ``has_exposure``: whether exposures were given.
+
+    Where labels are bought, ``values`` are cells of a public list, ``given`` the labels until they
+    are, and ``codes`` then the class of each cell, -1 of those that are no class. ``class_counts``
+    are noisy counts of the classes, and the deviation of their noise; ``total`` is what they add up
+    to, where other labels stand out. ``bought``: whether that is so, or is still to come.
     """
 
     values: np.ndarray | None
@@ -42,10 +49,15 @@ class Target:
     class_weights: np.ndarray | None = None
     largest: float = math.inf
     has_exposure: bool = False
+    bought: bool = False
+    given: np.ndarray | None = None
+    codes: np.ndarray | None = None
+    class_counts: tuple[np.ndarray, float] | None = None
+    total: float | None = None
 
     def forget_numbers(self) -> None:
         """Free the memory of all that is kept for each row."""
-        self.values = self.exposure = self.clipped = None
+        self.values = self.exposure = self.clipped = self.given = None
 
 
 class Targets(ABC):
@@ -54,6 +66,8 @@ class Targets(ABC):
     takes_exposure = False
     clips = False  # whether public bounds clip targets
     most: float = math.inf  # most classes that can be told apart
+    parameter = ""  # of estimators, which says what is public of targets
+    stand_in: Any = None  # for what is public, in plans before it is bought
 
     @abstractmethod
     def public(self, model: Any) -> Any:
@@ -95,42 +109,64 @@ class Labels(Targets):
     """
 
     most: float = math.inf
+    parameter = "classes"
+    stand_in = np.array([0, 1])
 
     def public(self, model):
         """See `Targets.public`: the sorted classes."""
-        if model.classes is None:
+        given = model.classes
+        if is_auto(given) or is_named(given, FROM_Y):
             return None
-        labels = np.asarray(model.classes)
-        if not are_labels(labels, model.classes):
+        labels = np.asarray(given)
+        if not are_labels(labels, given):
             raise ValueError(
-                f"classes={model.classes!r} must be an array-like of labels, at least two, all "
-                "finite numbers or all strings"
+                f"classes={given!r} must be an array-like of labels, at least two, all finite "
+                "numbers or all strings; or 'auto' or 'from_y'"
             )
         try:
             classes = np.unique(labels)
         except TypeError:
-            raise ValueError(
-                f"classes={model.classes!r} must be labels that can be sorted"
-            ) from None
+            raise ValueError(f"classes={given!r} must be labels that can be sorted") from None
         self._check(classes, classes)
         return classes
 
     def read(self, model, y, exposure=None):
         """See `Targets.read`."""
-        classes, leaks = self.public(model), ()
+        classes = self.public(model)
+        kind = "i" if y is None else y.dtype.kind
+        if classes is None and kind == "b":  # by their type, which is public
+            classes = np.array([False, True])
+        if classes is None and is_auto(model.classes) and kind in "iuf":
+            vars(model).pop("classes_", None)  # of an earlier fit
+            cells = partial(cells_of_labels, n_cells=self.n_cells)
+            values = None if y is None else cells(y)
+            loss = model.family.loss_of(self.stand_in)
+            return Target(values, loss, {}, encode=cells, bought=True, given=y)
+        return self.of(model, y, classes)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells that labels are counted in: -1, 0, 1, ..., and others."""
+        return 5 if self.most == 2 else MOST_LABELS + 2
+
+    def of(self, model: Any, y: np.ndarray | None, classes: np.ndarray | None) -> Target:
+        """Return labels as their number among classes, which are taken from y if there are none."""
+        leaks: tuple[str, ...] = ()
         if classes is None:
             if y is None:
                 raise ValueError(
-                    "classes=None: labels are not looked for in rows that are read in order. Pass "
-                    "classes=[...]"
+                    f"classes={model.classes!r}: labels are not looked for in rows that are read "
+                    "in order, unless they are bought. Pass classes=[...]"
                 )
             classes, leaks = self.found(y), ("classes were taken from y",)
             warn(
-                "classes=None: the labels were taken from y, so which labels occur is released "
-                "without noise. Pass classes=[...]",
+                f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
+                "is released without noise. Pass classes=[...], or flags; of whole numbers they "
+                "are bought where records, or the budget, are enough",
                 PrivacyLeakWarning,
             )
         encode = partial(numbers_of_labels, classes=classes)
+        model.classes_ = classes  # two classes may be learnt otherwise than several
         return Target(
             None if y is None else encode(y),
             model.family.loss_of(classes),
@@ -146,7 +182,7 @@ class Labels(Targets):
         classes = quoting_no_records(np.unique, y)
         if not are_labels(classes):
             raise ValueError(
-                "classes=None: y must hold finite numbers only, or strings only. Number the "
+                "classes: y must hold finite numbers only, or strings only. Number the "
                 "labels, and pass classes=[...]"
             )
         self._check(classes, y)
@@ -182,6 +218,8 @@ class Numbers(Targets):
     """
 
     clips = True
+    parameter = "target_bounds"
+    stand_in = 0.0, 1.0
 
     def public(self, model):
         """See `Targets.public`: the bounds."""
@@ -325,6 +363,21 @@ def _class_weights(given, classes):
     return weights / weights.max()
 
 
+def listed(given: Any) -> Any:
+    """Return what a parameter lists of targets; None where it says "auto" or "from_y"."""
+    return None if is_auto(given) or is_named(given, FROM_Y) else given
+
+
+def cells_of_labels(y: Any, n_cells: int) -> np.ndarray:
+    """Return the cells of labels that are numbers: -1, 0, 1, ..., the last is of all others."""
+    if y.dtype.kind not in "biuf":
+        raise ValueError("y holds labels that are no numbers: pass classes=[...]")
+    if y.dtype.kind == "f" and not np.all(y == np.floor(y)):  # of one record alone
+        raise ValueError("Unknown label type: continuous. Labels that are numbers must be whole")
+    inside = (y >= -1) & (y <= n_cells - 3)
+    return np.where(inside, y, n_cells - 2).astype(np.float64) + 1
+
+
 def as_labels(y: Any, classes: Any) -> Any:
     """Return labels as objects if there are ``classes``; raise if strings and others are mixed.
 
@@ -333,7 +386,7 @@ def as_labels(y: Any, classes: Any) -> Any:
     """
     if not isinstance(y, (list, tuple)):
         return y
-    if classes is not None:
+    if listed(classes) is not None:
         return np.array(y, dtype=object)
     if len({isinstance(label, str) for label in y}) > 1:
         raise ValueError("y holds strings and other labels: pass labels of one kind")

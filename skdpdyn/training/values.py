@@ -125,6 +125,9 @@ class Seen:
         Whether rows are read in their order.
     columns : tuple or None
         Public columns of an additive model, as they were read. None: those of the parameters.
+    buys_targets : bool or None
+        Whether labels, or bounds of targets, are bought if the budget pays for it. None: if the
+        parameters say "auto".
     """
 
     loss: Loss | None = None
@@ -132,6 +135,7 @@ class Seen:
     has_exposure: bool = False
     in_order: bool = False
     columns: Any = None
+    buys_targets: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,7 @@ class Request:
     start: Start | None = None
     of_rows: bool = False  # whether predictions are those of a mean row, not of a mean person
     least_weight: float = 1.0  # public, of weights divided by their largest
+    buys_targets: bool = False  # whether labels, or bounds of targets, are bought
     picks: bool = False  # whether the solver is not asked for by name
 
     @property
@@ -220,9 +225,14 @@ class Request:
         """Name of the spender of the budget in errors."""
         return f"solver={self.solver!r} under bound={self.bound!r} and delta={self.budget.delta:g}"
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the budget has a part for Gaussian noise."""
+        return self.budget.delta > 0 and not self.solver.pure
+
     def check_buys(self, parameter: str, instead: str) -> None:
         """Refuse to buy anything where noise is not Gaussian."""
-        if self.solver.pure or not self.budget.delta > 0:
+        if not self.is_gaussian:
             raise ValueError(
                 f"{parameter}: {self.spent_by} leaves no part of the budget for Gaussian noise "
                 f"on counts. {instead}"

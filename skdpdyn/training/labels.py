@@ -1,0 +1,103 @@
+"""Labels of classes, by noisy counts over public lists: bought before what rests on them."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+
+from skdpdyn.core import rules
+from skdpdyn.core.spending import Share
+from skdpdyn.exceptions import PrivacyUtilityWarning, warn
+from skdpdyn.training.family import Part
+from skdpdyn.training.parts import CLASS_COUNTS
+
+_FALSE = 1e-4  # probability that an empty cell stands out
+_PAIRS = [0, 1], [-1, 1], [1, 2]
+
+
+class ClassLabels(Part):
+    """Classes, and how many records each has: one noisy count for each label of a public list.
+
+    A record is in one of the cells -1, 0, 1, ... and "other", so that it adds a unit vector, and
+    another in its place moves two counts by 1. A person adds a convex combination of unit vectors.
+    The list, the counts and all that follows from them is post-processing. Records of labels that
+    are no class keep their place and weigh nothing.
+    """
+
+    fact = "classes"
+
+    def share(self, request):
+        """See `Part.share`: that of a base rate of two classes, whatever their number will be."""
+        return {CLASS_COUNTS: Share(rules.class_share(request.strength, 1))}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`: the plan has rested on it."""
+
+    def first(self, model, reading, request, spending):
+        """See `Part.first`: with the classes that show."""
+        targets, rows = model.family.targets, reading.rows(request.most_rows)
+        counts = rows.class_counts(targets.n_cells)
+        noisy = spending.release(CLASS_COUNTS, counts, spending.per_square)
+        std = spending.per_square * spending.noise_multiplier(CLASS_COUNTS)
+        classes, others = classes_of(noisy, std, targets.most > 2)
+        if others:
+            warn(
+                f"noisy counts show labels beside classes={classes.tolist()}: records of these "
+                "weigh nothing. Pass classes=[...]; PrivateSoftmaxRegression and "
+                "PrivateGAMClassifier learn more than two",
+                PrivacyUtilityWarning,
+            )
+        cells, codes = classes + 1, np.full(targets.n_cells, -1)
+        codes[cells] = np.arange(classes.size)
+        target = replace(
+            targets.of(model, None, classes),
+            values=reading.target.values,
+            encode=reading.target.encode,
+            bought=True,
+            codes=codes,
+            class_counts=(noisy[cells], std),
+            total=max(float(noisy[cells].sum()), std) if others else None,
+        )
+        return replace(reading, target=target)
+
+
+def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarray, bool]:
+    """Return the classes that noisy counts show, and whether they show other labels too.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_cells,)
+        Noisy counts of the labels -1, 0, 1, ..., and of all others.
+    std : float
+        Standard deviation of their noise.
+    several : bool
+        Whether there may be more than two classes.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The first of the lists [0, 1], [-1, 1] and [1, 2] outside of which nothing stands out;
+        otherwise, of several, 0 or 1 to the largest label that does.
+    others : bool
+        Whether a label that is no class stands out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.training.labels import classes_of
+    >>> classes_of(np.array([1.0, 0.0, 950.0, 60.0, -2.0]), std=3.0, several=False)
+    (array([1, 2]), False)
+    """
+    threshold = -std * ndtri(_FALSE / counts.size)
+    shown, last = np.flatnonzero(counts >= threshold) - 1, counts.size - 2
+    for pair in _PAIRS:
+        if np.all(np.isin(shown, pair)):
+            return np.array(pair), False
+    labels = shown[(shown >= 0) & (shown < last)]
+    if not several or labels.size == 0 or labels.max() < 2:
+        return np.array(_PAIRS[0]), True
+    classes = np.arange(0 if 0 in labels else 1, labels.max() + 1)
+    return classes, bool(shown[0] == -1 or shown[-1] == last)
+
+
+LABELS = ClassLabels()

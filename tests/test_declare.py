@@ -1,0 +1,140 @@
+"""What is public is given, or bought: labels, levels, bounds of targets."""
+
+import warnings
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.core import rules
+from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyUtilityWarning
+from skdpdyn.training import labels
+from skdpdyn.training.labels import classes_of
+
+
+@pytest.fixture(autouse=True)
+def no_empty_cell_stands_out(request, monkeypatch):
+    if "chance" not in request.node.name:
+        monkeypatch.setattr(labels, "_FALSE", 1e-8)
+
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (6000, 2))
+SIGNAL = X @ [1.0, -2.0]
+TWO = (SIGNAL > 0).astype(int)
+THREE = np.digitize(SIGNAL, [-1, 1])
+CLASSIFIERS = [
+    PrivateLogisticRegression,
+    PrivateLinearSVC,
+    PrivateSoftmaxRegression,
+    lambda **given: PrivateGAMClassifier(bounds=(-1, 1), **given),
+]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_labels_of_numbers_are_bought_without_a_word(kind):
+    for y, expected in ((TWO, [0, 1]), (2.0 * TWO - 1, [-1, 1]), (TWO + 1, [1, 2])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = kind(epsilon=3.0).fit(X, y)
+        assert model.classes_.tolist() == expected
+        assert model.leaks_ == ()
+        assert model.predict(X).astype(float) @ y > 0
+        assert model.privacy_ == kind(epsilon=3.0).privacy_cost(len(X), 2)
+        assert model.mechanism_.names.count("class counts") == 1
+    flags = kind(epsilon=3.0).fit(X, TWO > 0)
+    assert flags.classes_.tolist() == [False, True]
+    assert not flags.bought_
+    assert not flags.leaks_
+
+
+def test_several_classes_are_those_up_to_the_largest_that_shows():
+    for kind in CLASSIFIERS[2:]:
+        for y, expected in (
+            (THREE, [0, 1, 2]),
+            (THREE + 1, [1, 2, 3]),
+            (THREE + 7, [*range(1, 10)]),
+        ):
+            model = kind(epsilon=3.0).fit(X, y)
+            assert model.classes_.tolist() == expected
+            assert np.mean(model.predict(X) == y) > 0.6
+    with pytest.warns(PrivacyUtilityWarning, match="labels beside classes"):
+        two = PrivateLogisticRegression(epsilon=3.0).fit(X, THREE)
+    assert two.classes_.tolist() == [0, 1]
+
+
+def test_a_record_of_another_label_weighs_nothing_and_keeps_its_place():
+    """The same rows with the labels of a tenth of them as another: as if these were not there."""
+    y, others = TWO.copy(), np.arange(len(X)) % 10 == 0
+    y[others] = 1 - y[others]  # wrong, so that they would be seen
+    wrong = PrivateLogisticRegression(epsilon=30.0, delta=1e-6).fit(X, y)
+    y[others] = 9
+    with pytest.warns(PrivacyUtilityWarning):
+        model = PrivateLogisticRegression(epsilon=30.0, delta=1e-6).fit(X, y)
+    assert np.mean(model.predict_proba(X)[~others].max(1)) > 0.93
+    assert np.mean(wrong.predict_proba(X)[~others].max(1)) < 0.92
+
+
+def test_rows_read_in_order_give_the_same_bits():
+    from skdpdyn.data.streamed import StreamedRows
+
+    class InOrder(StreamedRows):
+        def read(self):
+            for part in np.array_split(np.arange(len(X)), 9):
+                yield X[part], THREE[part]
+
+    here = PrivateSoftmaxRegression(random_state=0).fit(X, THREE)
+    there = PrivateSoftmaxRegression(random_state=0).fit(InOrder(X.shape))
+    np.testing.assert_array_equal(here.coef_, there.coef_)
+    assert here.classes_.tolist() == there.classes_.tolist() == [0, 1, 2]
+
+
+def test_labels_that_are_not_bought_are_a_leak_by_name():
+    text, few = np.array(["a", "b"])[TWO], slice(0, 30)
+    cases = (X, text, "auto"), (X[few], TWO[few], "auto"), (X, TWO, "from_y")
+    for rows, y, given in cases:
+        with pytest.warns(PrivacyLeakWarning, match="taken from y"):
+            model = PrivateLogisticRegression(classes=given).fit(rows, y)
+        assert model.leaks_ == ("classes were taken from y",)
+    with pytest.raises(ValueError, match="'auto' or 'from_y'"):
+        PrivateLogisticRegression(classes=None).fit(X, TWO)
+
+
+def test_a_report_says_what_was_bought_and_at_what_share():
+    model = PrivateLogisticRegression().fit(X, TWO)
+    (share,) = model.bought_.values()
+    noise = model.mechanism_["class counts"].noise_multiplier
+    assert share == pytest.approx(1 / (noise * model.privacy_.mu) ** 2, rel=1e-6)
+    text = str(model.privacy_report())
+    assert f"classes: bought for {100 * share:.2g} % of mu^2" in text
+    assert "possible labels" not in text
+    given = str(PrivateLogisticRegression(classes=[0, 1]).fit(X, TWO).privacy_report())
+    assert "possible labels" in given
+    assert "bought for" not in given
+
+
+def test_a_label_stands_out_of_an_empty_cell_by_chance_in_a_ten_thousandth_of_fits():
+    """2,000 draws: more than 7 of them fail with a probability below 1e-9."""
+    noise = RNG.standard_normal((2000, 258))
+    noise[:, 1:3] += 1000
+    failed = sum(classes_of(one, 1.0, several=True)[0].tolist() != [0, 1] for one in noise)
+    assert failed <= 7
+    rare = np.array([0.0, 999.0, 1.0, 0.0, 0.0])
+    assert classes_of(rare, 1.0, several=False)[0].tolist() == [0, 1]
+    assert classes_of(np.array([9.0, 0.0, 0.0, 9.0, 0.0]), 1.0, several=True)[1]
+
+
+def test_labels_change_no_coefficient_more_than_their_noise():
+    """Bought or given, classes of 0 and 1 lead to the same records but for the counts' own."""
+    with patch.object(rules, "class_share", lambda *_: 0.05):
+        bought = PrivateLogisticRegression(epsilon=100.0, random_state=0).fit(X, TWO)
+        given = PrivateLogisticRegression(epsilon=100.0, random_state=0, classes=[0, 1]).fit(X, TWO)
+    assert sorted(bought.mechanism_.names) == sorted(given.mechanism_.names)
+    np.testing.assert_allclose(bought.coef_, given.coef_, rtol=0.3)
