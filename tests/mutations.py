@@ -355,6 +355,18 @@ MUTATIONS = [
         "tests/test_evaluation.py",
     ),
     Mutation(
+        "the sum of an evaluation's weights gets half of its noise",
+        "math.fsum(self.weight), self.rounding)",
+        "math.fsum(self.weight), 0.5 * self.rounding)",
+        "tests/test_spent.py -k evaluate",
+    ),
+    Mutation(
+        "weights of a design are public to an evaluation",
+        "return None if self.is_design else float(self.n)",
+        "return math.fsum(self.weight) if self.is_design else float(self.n)",
+        "tests/test_bits.py -k evaluate",
+    ),
+    Mutation(
         "an evaluation forgets its sensitivity",
         "sensitivity = self.sensitivity * (1 + 8",
         "sensitivity = 1.0 * (1 + 8",
@@ -686,8 +698,8 @@ MUTATIONS = [
     ),
     Mutation(
         "unit: rows of a person count one by one in a score",
-        "return cls(n, (np.floor(grid / np.bincount(persons)) / grid)[persons])",
-        "return cls(n, np.ones(n_rows))",
+        "most = grid if persons is None else np.floor(grid / np.bincount(persons))[persons]",
+        "most = grid",
         "tests/test_evaluation.py -k person",
     ),
     Mutation(

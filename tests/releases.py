@@ -357,7 +357,7 @@ def evaluated(model, target="y", of_records=(), **options):
         settings = BUDGET | {"random_state": 0} | options
 
         def run(data):
-            given = {name: getattr(data, name) for name in of_records}
+            given = {name: getattr(data, field) for name, field in dict(of_records).items()}
             return evaluate(fitted, data.X, getattr(data, target), **given, **settings)
 
         return run
@@ -575,6 +575,7 @@ HOSTILE = (WritesInPlace, WritesByForce, Counts, Keeps, Warns, Raises, Reshapes,
 
 PERSONS = {"groups": "groups"}
 WEIGHED = {"sample_weight": "weights"}
+EXPOSED = {"exposure": "exposure"}
 unconditioned = {"conditioning": None}
 WAYS_OUT = {
     "noisy_gd": fit(by(NoisyGD(n_steps=3))),
@@ -728,7 +729,23 @@ WAYS_OUT = {
     "evaluate three classes": evaluated(partial(softmax, classes=[0, 1, 2], **unconditioned)),
     "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
     "evaluate counts": evaluated(
-        partial(counting, target_bounds=(0, 8), **unconditioned), "counts", ("exposure",)
+        partial(counting, target_bounds=(0, 8), **unconditioned), "counts", EXPOSED
+    ),
+    "evaluate weighted": evaluated(plain, "y", WEIGHED, weight_bounds=WEIGHTS),
+    "evaluate weighted, three classes": evaluated(
+        partial(softmax, classes=[0, 1, 2], **unconditioned),
+        "y",
+        WEIGHED | PERSONS,
+        weight_bounds=WEIGHTS,
+    ),
+    "evaluate weighted, regression": evaluated(
+        partial(ridge, **unconditioned), "target", WEIGHED, weight_bounds=WEIGHTS
+    ),
+    "evaluate weighted, counts": evaluated(
+        partial(counting, target_bounds=(0, 8), **unconditioned),
+        "counts",
+        EXPOSED | WEIGHED,
+        weight_bounds=WEIGHTS,
     ),
     "private_regression": tabled(PrivateLogisticRegression, classes=[0, 1]),
     "private_regression three classes": tabled(PrivateSoftmaxRegression, classes=[0, 1, 2]),
@@ -745,7 +762,7 @@ WAYS_OUT = {
     "private_regression of a rare class": rarely(tabled(PrivateLogisticRegression, classes=[0, 1])),
     "private_regression of hazards of persons": lambda _: hazards,
     "private_regression of counts": tabled(
-        PrivatePoissonRegressor, "counts", {"exposure": "exposure"}, target_bounds=(0, 8)
+        PrivatePoissonRegressor, "counts", EXPOSED, target_bounds=(0, 8)
     ),
 }
 WAYS_OUT = {way: training(run) for way, run in WAYS_OUT.items()} | {

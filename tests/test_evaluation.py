@@ -418,3 +418,41 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
             pairs = zip(squares, scales, strict=True)
             exact = sum(Fraction(square) / Fraction(std) ** 2 for square, std in pairs)
             assert exact <= Fraction(found.privacy_.mu) ** 2
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("persons", [False, True], ids=["rows", "persons"])
+def test_weighted_metrics_are_those_of_scikit_learn(kind, persons):
+    """With next to no noise; bins of probability leave a difference."""
+    model, target = MODELS[kind]
+    weights = np.where(RAW > 0.5, 2.0, 0.5)
+    groups = np.arange(600) // 3 if persons else None
+    options = {"epsilon": 1e6, "groups": groups, **BOUNDS[kind]}
+    found = evaluate(
+        model, X, target, sample_weight=weights, weight_bounds=(0.5, 2.0), random_state=0, **options
+    )
+    given = {"sample_weight": weights}
+    predicted = model.predict(X)
+    if kind == "regression":
+        clipped = np.clip(target, -4, 4), np.clip(predicted, -4, 4)
+        known = {
+            "R^2": r2_score(*clipped, **given),
+            "mean absolute error": mean_absolute_error(*clipped, **given),
+            "mean squared error": mean_squared_error(*clipped, **given),
+        }
+    else:
+        known = {"accuracy": accuracy_score(target, predicted, **given)}
+        known["log loss"] = log_loss(target, model.predict_proba(X), **given)
+    if kind == "two":
+        of_bins = np.searchsorted(np.arange(1, 32) / 32, model.predict_proba(X)[:, 1])
+        known["ROC AUC"] = roc_auc_score(target, of_bins, **given)
+        known["prevalence"] = np.average(target, weights=weights)
+    for name, value in known.items():
+        assert found.metrics()[name].value == pytest.approx(
+            value, abs=2e-3 + 0.02 * (name == "log loss")
+        )
+    unit = "person" if persons else "record"
+    assert f"each weight follows from its own {unit}" in str(found.privacy_report())
+    assert round(found.epsilon_ / 1e6, 6) == 1
+    with pytest.raises(ValueError, match="a number within these public bounds"):
+        evaluate(model, X, target, sample_weight=weights, **options)

@@ -67,7 +67,7 @@ def test_weights_are_given_by_name_in_a_pipeline():
     ("bounds", "weights", "message"),
     [
         (None, np.ones(100), "Give weight_bounds"),
-        ((1.0, 2.0), None, "fit needs sample_weight"),
+        ((1.0, 2.0), None, "pass sample_weight"),
         ((1.0, 2.0), np.full(100, 2.5), "within these public bounds"),
         ((1.0, 2.0), np.full(100, np.nan), "within these public bounds"),
         ((1.0, 2.0), np.ones(99), "for each row of X"),

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -26,6 +27,7 @@ from skdpdyn.privacy.checks import checked_number, checked_pair
 from skdpdyn.training.base import quoting_no_records, refuse_dates, refuse_unreadable
 from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
 from skdpdyn.training.foreign import predicted as answers
+from skdpdyn.training.parameters import within
 from skdpdyn.training.targets import (
     as_labels,
     codes_of,
@@ -39,6 +41,7 @@ _EPS = np.finfo(np.float64).eps
 DECILES, SUMS = "deciles of rates", "sums"
 # Noisy counts in 64 public cells of log odds say where bins of equal numbers of records end
 CELLS, COUNTS_BY_LABEL, CELLS_SHARE = "cells of log odds", "counts", 0.1
+WEIGHTS, WEIGHTS_SHARE = "sum of weights", 0.03
 _CELL_EDGES = np.linspace(-12.4, 12.4, 65)
 _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
@@ -85,16 +88,17 @@ class Counted:
     parts: tuple[Statistic, ...]
     evaluation: Callable[..., PrivateEvaluation]
     first: dict[str, Share] = field(default_factory=dict)
-    learn: Callable[[Spending], tuple[Statistic, ...]] | None = None
+    learn: Callable[[Spending, float], tuple[Statistic, ...]] | None = None
 
 
-def counted(model, X, y, groups, adjacency, **asked):
-    """Return the number of records or persons, and the statistics of scores to release.
+def counted(model, X, y, beside, adjacency, **asked):
+    """Return the weights of records or persons, and the statistics of scores to release.
 
     With ``groups``, each row of a person with k has weight 1/k: a person adds the mean of what
     single rows would add, and the difference of two such means is a mean of differences, so
-    sensitivities are those of one row. ``asked`` are the options of `evaluate` for one kind of
-    model.
+    sensitivities are those of one row. Weights of a design, up to 1, add 0 to what a record may
+    add, which is no farther from the rest. ``beside`` are groups, weights and their bounds,
+    ``asked`` the options of `evaluate` for one kind of model.
     """
     refuse_dates(X)
     refuse_unreadable(X, y)
@@ -102,17 +106,17 @@ def counted(model, X, y, groups, adjacency, **asked):
     y = quoting_no_records(np.asarray, as_labels(y, classes))
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
-    owned = _Owned.by(groups, y.size)
+    owned = Weighed.by(y.size, *beside)
     thresholds, exposure = asked.pop("thresholds"), asked.pop("exposure")
     if exposure is not None or _takes_exposure(model):
-        return owned.n, _rates(model, X, (y, exposure), owned, adjacency, **asked)
+        return owned, _rates(model, X, (y, exposure), owned, adjacency, **asked)
     if classes is None:
-        return owned.n, _errors(model, X, y, owned, adjacency, **asked)
+        return owned, _errors(model, X, y, owned, adjacency, **asked)
     codes = codes_of(y, classes)
     if classes.size > 2:
-        return owned.n, _confusions(model, X, codes, owned, classes, adjacency)
+        return owned, _confusions(model, X, codes, owned, classes, adjacency)
     edges = _checked_thresholds(thresholds)
-    return owned.n, _histogram(model, X, codes, owned, edges, adjacency)
+    return owned, _histogram(model, X, codes, owned, edges, adjacency)
 
 
 def _classes_of(model, asked):
@@ -131,22 +135,35 @@ def _classes_of(model, asked):
 
 
 @dataclass(frozen=True, eq=False)
-class _Owned:
-    """Number of records or persons, which is public, and the weight of each row; None: 1."""
+class Weighed:
+    """Number of records or persons, which is public, and the weight of each row; None: 1.
+
+    ``is_design``: whether weights are those of a survey, whose sum is not public.
+    """
 
     n: int
     weight: np.ndarray | None = None
+    is_design: bool = False
 
     @classmethod
-    def by(cls, groups, n_rows):
-        """Return the groups of rows that ids give; None: every row is a record."""
+    def by(cls, n_rows: int, groups: Any, sample_weight: Any, bounds: Any) -> "Weighed":
+        """Return what ids and weights say; None of both: every row is a record."""
         persons, n = persons_of(groups, n_rows)
-        if persons is None:
+        if persons is None and sample_weight is None:
             return cls(n_rows)
+        part = 1.0 if sample_weight is None else within(bounds, sample_weight, n_rows)
         # multiples of a power of two that their sums, up to n, are too: no sum rounds, however many
         # rows there are, and those of a person add up to at most 1
         grid = 2.0 ** (52 - n.bit_length())
-        return cls(n, (np.floor(grid / np.bincount(persons)) / grid)[persons])
+        most = grid if persons is None else np.floor(grid / np.bincount(persons))[persons]
+        return cls(n, np.floor(part * most) / grid, sample_weight is not None)
+
+    def total(self, spending: Spending) -> tuple[float, float]:
+        """Return the sum of the weights, and the deviation of its noise: bought of a design."""
+        if not self.is_design:
+            return float(self.n), 0.0
+        found = float(spending.release(WEIGHTS, math.fsum(self.weight), self.rounding))
+        return max(found, 1.0), float(self.rounding) * spending.noise_multiplier(WEIGHTS)
 
     def count(self, places, size):
         """Return the weighted number of rows at each of ``size`` places."""
@@ -155,6 +172,11 @@ class _Owned:
     def sum(self, terms):
         """Return the weighted sum, rounded once."""
         return math.fsum(terms if self.weight is None else terms * self.weight)
+
+    @property
+    def public_total(self):
+        """The sum of the weights where it is public."""
+        return None if self.is_design else float(self.n)
 
     @property
     def rounding(self):
@@ -172,11 +194,11 @@ def _histogram(model, X, codes, owned, thresholds, adjacency):
         places = np.searchsorted(edges, probability) + codes.astype(np.intp) * (edges.size + 1)
         return _tree(COUNTS_BY_LABEL, places, (2, edges.size + 1), owned, adjacency)
 
-    def learn(spending):
+    def learn(spending, total):
         places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
         cells = _tree(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
         strength = strength_of(owned.n, spending.mu, spending.adjacency)
-        bins["thresholds"], bins["middles"] = _equal_bins(cells.values / owned.n, strength)
+        bins["thresholds"], bins["middles"] = _equal_bins(cells.values / total, strength)
         return (counts(bins["thresholds"]),)
 
     def evaluation(released, **public):
@@ -197,7 +219,9 @@ def _tree(name, places, shape, owned, adjacency):
     levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
     strategy = np.kron(np.eye(n_labels), np.vstack(levels))
     sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
-    return Statistic(name, strategy @ counts, sensitivity, strategy=strategy, total=float(owned.n))
+    return Statistic(
+        name, strategy @ counts, sensitivity, strategy=strategy, total=owned.public_total
+    )
 
 
 def _equal_bins(parts, strength):
@@ -229,7 +253,7 @@ def _confusions(model, X, codes, owned, classes, adjacency):
             counts.astype(float),
             math.sqrt(adjacency.sum_sensitivity(1.0)),
             1 - LOG_LOSS_SHARE * with_losses,
-            total=float(owned.n),
+            total=owned.public_total,
         )
     ]
     largest = 3 * math.log(classes.size)
@@ -243,8 +267,8 @@ def _confusions(model, X, codes, owned, classes, adjacency):
     def evaluation(released, **public):
         log_loss = None
         if with_losses:
-            weights = np.array([largest / owned.n])
-            log_loss = released[1].linear(weights, bounds=(0.0, largest))
+            losses = released[1].beside(*public["total"])
+            log_loss = losses.ratio(np.array([largest, 0]), np.array([0, 1]), (0.0, largest))
         return ClassEvaluation(noisy=released[0], classes=classes, log_loss=log_loss, **public)
 
     return Counted(tuple(parts), evaluation)
@@ -322,12 +346,12 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
         logs = observed * np.log(np.maximum(observed, _LEAST_RATE) / means)
         return np.clip(2 * (logs - (observed - means)) / largest, 0.0, 1.0)
 
-    def learn(spending):
+    def learn(spending, total):
         of_deciles = partial(spending.quantile, DECILES, partial(counts, rates))
-        middle = of_deciles(high * 2.0**10, 0.5, owned.n, octaves=30)
-        edges = [of_deciles(8 * middle, k / 10, owned.n, octaves=6) for k in range(1, 10)]
+        middle = of_deciles(high * 2.0**10, 0.5, total, octaves=30)
+        edges = [of_deciles(8 * middle, k / 10, total, octaves=6) for k in range(1, 10)]
         learnt["thresholds"] = np.sort(edges)
-        learnt["rate"], _ = base_rate(rows, owned.n, high / unit, spending, known)
+        learnt["rate"], _ = base_rate(rows, total, high / unit, spending, known)
         places = np.searchsorted(learnt["thresholds"], rates)
         expected = np.minimum(exposure * rates, high)
         inside = [places == k for k in range(10)]

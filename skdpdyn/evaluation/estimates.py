@@ -83,6 +83,12 @@ class NoisyNumbers:
         width = math.sqrt(max(middle**2 - lead * last, 0.0))
         return _within(a / b, (middle - width) / lead, (middle + width) / lead, bounds)
 
+    def beside(self, number: float, std: float) -> "NoisyNumbers":
+        """Return the numbers and another, whose noise is apart from theirs."""
+        covariance = np.pad(self.covariance, (0, 1))
+        covariance[-1, -1] = std**2
+        return replace(self, values=np.append(self.values, number), covariance=covariance)
+
     def of_population(self, n_labels: int) -> "NoisyNumbers":
         """Return counts by label with the covariance that a sample adds: a multinomial one.
 

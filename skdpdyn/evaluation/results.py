@@ -28,6 +28,9 @@ class PrivateEvaluation(Shown):
     ----------
     n_samples : int
         Number of records, or of persons, public.
+    total : tuple of float
+        Sum of the weights of records, and the standard deviation of its noise: the number of
+        records and 0 without weights.
     noisy : NoisyNumbers
         Released numbers, with the covariance of their noise.
     privacy_ : Guarantee
@@ -45,6 +48,7 @@ class PrivateEvaluation(Shown):
     """
 
     n_samples: int
+    total: tuple[float, float]
     noisy: NoisyNumbers
     privacy_: Guarantee
     mechanism_: Any
@@ -71,6 +75,23 @@ class PrivateEvaluation(Shown):
     def population(self) -> Self | None:
         """The same, with intervals for the population; None of numbers, where none are known."""
         return None
+
+    def mean(self, weights: np.ndarray, bounds: tuple[float, float]) -> Estimate:
+        """Return a weighted sum of the released numbers, over what records weigh.
+
+        Parameters
+        ----------
+        weights : ndarray
+            Weight of each released number.
+        bounds : tuple of float
+            Within which it is.
+
+        Returns
+        -------
+        Estimate
+        """
+        divisor = np.append(np.zeros(len(weights)), 1.0)
+        return self.noisy.beside(*self.total).ratio(np.append(weights, 0.0), divisor, bounds)
 
     @abstractmethod
     def metrics(self) -> dict[str, Estimate]:
@@ -100,13 +121,20 @@ class PrivateEvaluation(Shown):
         -------
         PrivacyReport
         """
+        own = [f"that each weight follows from its own {self.privacy_unit_} alone"]
+        own *= bool(self.total[1] > 0)  # it was bought
         return privacy_report(
             self.mechanism_,
             self.privacy_,
             delta=self.delta_,
             bound="composition",
             assumed=Assumed(
-                (f"n_samples={self.n_samples}", "the model", "thresholds, classes and bounds"),
+                (
+                    f"n_samples={self.n_samples}",
+                    "the model",
+                    "thresholds, classes and bounds",
+                    *own,
+                ),
                 source_of(self.leaks_),
                 self.leaks_,
             ),
@@ -167,6 +195,9 @@ class ScoreEvaluation(PrivateEvaluation):
     ----------
     n_samples : int
         Number of records, or of persons, public.
+    total : tuple of float
+        Sum of the weights of records, and the standard deviation of its noise: the number of
+        records and 0 without weights.
     noisy : NoisyNumbers
         Counts of the first class by bin and of the second, with the covariance of their noise.
     privacy_ : Guarantee
@@ -231,14 +262,13 @@ class ScoreEvaluation(PrivateEvaluation):
     @property
     def log_loss(self) -> Estimate:
         """Return the mean log loss of probabilities rounded to that of their bin."""
-        losses = np.concatenate([-np.log1p(-self.middles), -np.log(self.middles)]) / self.n_samples
-        return self.noisy.linear(losses, bounds=(0.0, math.inf))
+        losses = np.concatenate([-np.log1p(-self.middles), -np.log(self.middles)])
+        return self.mean(losses, (0.0, math.inf))
 
     @property
     def prevalence(self) -> Estimate:
         """Part of the records that are of the second class."""
-        weights = self._select(0, 1) / self.n_samples
-        return self.noisy.linear(weights, bounds=(0.0, 1.0))
+        return self.mean(self._select(0, 1), (0.0, 1.0))
 
     def accuracy_at(self, threshold: float | None = None) -> Estimate:
         """Return the part of the records whose label is predicted.
@@ -254,7 +284,7 @@ class ScoreEvaluation(PrivateEvaluation):
         """
         first = self._first_bin(threshold)
         weights = self._select(first, 1) + self._select(0, 0) - self._select(first, 0)
-        return self.noisy.linear(weights / self.n_samples, bounds=(0.0, 1.0))
+        return self.mean(weights, (0.0, 1.0))
 
     def recall(self, threshold: float | None = None) -> Estimate:
         """Return the part of the second class that is predicted, also called true positive rate.
@@ -400,6 +430,9 @@ class ClassEvaluation(PrivateEvaluation):
     ----------
     n_samples : int
         Number of records, or of persons, public.
+    total : tuple of float
+        Sum of the weights of records, and the standard deviation of its noise: the number of
+        records and 0 without weights.
     noisy : NoisyNumbers
         Counts by true and predicted label, with the covariance of their noise.
     privacy_ : Guarantee
@@ -448,8 +481,7 @@ class ClassEvaluation(PrivateEvaluation):
     @property
     def accuracy(self) -> Estimate:
         """Part of the records whose label is predicted."""
-        weights = np.eye(self.classes.size).ravel() / self.n_samples
-        return self.noisy.linear(weights, bounds=(0.0, 1.0))
+        return self.mean(np.eye(self.classes.size).ravel(), (0.0, 1.0))
 
     def recall(self, label: Any) -> Estimate:
         """Return the part of the records of a label that are predicted to be of it.
@@ -511,6 +543,9 @@ class RegressionEvaluation(PrivateEvaluation):
     ----------
     n_samples : int
         Number of records, or of persons, public.
+    total : tuple of float
+        Sum of the weights of records, and the standard deviation of its noise: the number of
+        records and 0 without weights.
     noisy : NoisyNumbers
         Sums of absolute and of squared errors over the largest one, and of the target and its
         square in [-1/2, 1/2], with the covariance of their noise.
@@ -549,29 +584,24 @@ class RegressionEvaluation(PrivateEvaluation):
     @property
     def mean_absolute_error(self) -> Estimate:
         """Mean of the absolute errors."""
-        weights = np.array([self.largest_error / self.n_samples, 0, 0, 0])
-        return self.noisy.linear(weights, bounds=(0.0, self.largest_error))
+        weights = np.array([self.largest_error, 0, 0, 0])
+        return self.mean(weights, (0.0, self.largest_error))
 
     @property
     def mean_squared_error(self) -> Estimate:
         """Mean of the squared errors."""
         square = self.largest_error**2
-        return self.noisy.linear(np.array([0, square / self.n_samples, 0, 0]), bounds=(0.0, square))
+        return self.mean(np.array([0, square, 0, 0]), (0.0, square))
 
     @property
     def r2(self) -> Estimate:
         """Part of the variance of the target that is predicted."""
         width = self.target_bounds[1] - self.target_bounds[0]
-        mean = self.noisy.values[2] / self.n_samples
+        mean = self.noisy.values[2] / self.total[0]
         centred = np.array([0, 0, -2 * mean, 0.25])
         errors = np.array([0, (self.largest_error / width) ** 2, 0, 0])
         # The variance is no sum: this form of it is off by the square of the mean's noise
-        shifted = NoisyNumbers(
-            np.append(self.noisy.values, self.n_samples),
-            np.pad(self.noisy.covariance, (0, 1)),
-            self.noisy.quantile,
-        )
-        rest = shifted.ratio(
+        rest = self.noisy.beside(*self.total).ratio(
             np.append(errors, 0), np.append(centred, mean**2), bounds=(0.0, math.inf)
         )
         return Estimate(1 - rest.value, 1 - rest.high, 1 - rest.low)
@@ -598,6 +628,9 @@ class RateEvaluation(PrivateEvaluation):
     ----------
     n_samples : int
         Number of records, or of persons, public.
+    total : tuple of float
+        Sum of the weights of records, and the standard deviation of its noise: the number of
+        records and 0 without weights.
     noisy : NoisyNumbers
         Sums of expected counts in ten groups and of observed counts, over the largest, and of
         deviances from predictions and from one rate of all, over the largest.
@@ -645,8 +678,8 @@ class RateEvaluation(PrivateEvaluation):
     def mean_deviance(self) -> Estimate:
         """Mean of the Poisson deviances, cut off at ``largest_error``."""
         weights = np.zeros(22)
-        weights[20] = self.largest_error / self.n_samples
-        return self.noisy.linear(weights, bounds=(0.0, self.largest_error))
+        weights[20] = self.largest_error
+        return self.mean(weights, (0.0, self.largest_error))
 
     @property
     def d2(self) -> Estimate:

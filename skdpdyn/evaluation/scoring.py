@@ -6,9 +6,9 @@ from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.noise import check_random_state, seed_leaks
-from skdpdyn.core.spending import Share, buying
+from skdpdyn.core.spending import Share, buying, scaled_to
 from skdpdyn.data.persons import unit_of
-from skdpdyn.evaluation.counts import counted
+from skdpdyn.evaluation.counts import WEIGHTS, WEIGHTS_SHARE, counted
 from skdpdyn.evaluation.estimates import checked_confidence
 from skdpdyn.evaluation.results import PrivateEvaluation
 from skdpdyn.privacy import Adjacency, Budget
@@ -31,6 +31,8 @@ def evaluate(
     thresholds: Any = None,
     target_bounds: tuple[float, float] | None = None,
     largest_error: float | None = None,
+    sample_weight: Any = None,
+    weight_bounds: tuple[float, float] | None = None,
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> PrivateEvaluation:
@@ -97,6 +99,12 @@ def evaluate(
     largest_error : float, default=None
         Limit at which errors of a regression are cut off, or deviances of counts. The noise is in
         proportion to it. None: the distance of the bounds, or 8 more than twice the largest count.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row, such as the inverse probability of being in a survey's sample: metrics
+        are those of the population that weights make up. Each must follow from its own record
+        alone. A part of the budget, 3 % of mu^2, buys their sum.
+    weight_bounds : tuple (low, high), default=None
+        Public bounds of the weights: records weigh w/high. None: those of the model.
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None
@@ -153,16 +161,24 @@ def evaluate(
     with silent_arithmetic():
         limits = {"target_bounds": target_bounds, "largest_error": largest_error}
         asked = {"thresholds": thresholds, **limits, "exposure": exposure}
-        n_samples, wanted = counted(model, X, y, groups, adjacency, **asked)
+        if weight_bounds is None:
+            weight_bounds = getattr(model, "weight_bounds", None)
+        beside = groups, sample_weight, weight_bounds
+        weighed, wanted = counted(model, X, y, beside, adjacency, **asked)
+    n_samples = weighed.n
     budget = Budget.for_samples(epsilon, delta, n_samples=n_samples, adjacency=adjacency)
     shares = wanted.first | {part.name: Share(part.share) for part in wanted.parts}
+    if weighed.is_design:
+        shares = {WEIGHTS: Share(WEIGHTS_SHARE)} | scaled_to(shares, 1 - WEIGHTS_SHARE)
     with buying(shares, budget, n_samples, random_state) as (spending, plan):
+        total = weighed.total(spending)
         with silent_arithmetic():
-            parts = wanted.parts if wanted.learn is None else wanted.learn(spending)
+            parts = wanted.parts if wanted.learn is None else wanted.learn(spending, total[0])
         released = [part.released(spending, quantile) for part in parts]
     return wanted.evaluation(
         released,
         n_samples=n_samples,
+        total=total,
         privacy_=plan.guarantee.with_unit(unit),
         mechanism_=plan.mechanism,
         delta_=budget.delta,

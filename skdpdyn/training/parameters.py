@@ -88,17 +88,21 @@ def _least_weight(bounds):
 def weights_of(model: Any, given: Any, n_rows: int) -> np.ndarray | None:
     """Return weights of rows over the largest that there may be, or an error that quotes none."""
     bounds: Any = getattr(model, "weight_bounds", None)
-    if given is None and bounds is None:
-        return None
+    return None if given is None and bounds is None else within(bounds, given, n_rows)
+
+
+def within(bounds: Any, given: Any, n_rows: int) -> np.ndarray:
+    """Return weights of rows over the largest of their public bounds, or an error."""
+    _least_weight(bounds)
     try:
         weights = np.asarray(() if given is None else given, dtype=np.float64)
     except (TypeError, ValueError):
         weights = np.empty(0)
-    low, high = bounds
+    low, high = (math.nan, 1.0) if bounds is None else bounds
     if weights.shape != (n_rows,) or not np.all((low <= weights) & (weights <= high)):
         raise ValueError(
-            f"weight_bounds={bounds!r}: fit needs sample_weight, a number within these public "
-            "bounds for each row of X"
+            f"weight_bounds={bounds!r}: pass sample_weight, a number within these public bounds "
+            "for each row of X"
         )
     return weights / high
 
