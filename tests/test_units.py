@@ -5,7 +5,7 @@ import inspect
 import math
 import pkgutil
 import warnings
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,12 +14,6 @@ from hypothesis import given, settings, strategies as st
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
-    GroupShuffleSplit,
-    KFold,
-    LeaveOneGroupOut,
-    PredefinedSplit,
-    StratifiedGroupKFold,
-    cross_validate,
 )
 from sklearn.pipeline import make_pipeline
 
@@ -413,130 +407,16 @@ def routed():
         yield logistic().set_fit_request(groups=True, unit=True)
 
 
-PERSONS = RNG.integers(0, 3, N)
-PAIRS = [
-    (np.flatnonzero(fold != OWNERS % 3), np.flatnonzero(fold == OWNERS % 3)) for fold in (0, 1)
-]
-BY_PERSON = {
-    "folds": GroupKFold(3, shuffle=True, random_state=0),
-    "shuffled": GroupKFold(7, shuffle=True),
-    "drawn": GroupShuffleSplit(3, random_state=0),
-    "predefined": PredefinedSplit(PERSONS[OWNERS]),
-    "pairs": PAIRS,
-}
-
-
-@pytest.mark.parametrize("name", BY_PERSON)
-@pytest.mark.parametrize("refit", [True, False])
-def test_a_search_by_person_is_counted_by_persons(routed, name, refit):
-    """Against the training sets of the splitter itself: never below, whoever trains where."""
-    cv = BY_PERSON[name]
-    candidates = {"clip": [0.4, 0.5]}
-    search = GridSearchCV(routed, candidates, cv=cv, refit=refit)
-    quietly(search.fit, X, Y, groups=OWNERS)
-    total = quietly(search_privacy, search, n_features=2, groups=OWNERS)
-    pairs = cv if isinstance(cv, list) else quietly(lambda: list(cv.split(X, Y, OWNERS)))
-    trains = np.array([np.isin(np.arange(N), OWNERS[train]) for train, _ in pairs])
-    assert total.guarantee.unit == "person"
-    one = logistic().privacy_cost(N, 2).mu
-    assert total.guarantee.mu == pytest.approx(one * math.sqrt(2 * len(trains) + refit), rel=1e-6)
-    assert sorted({int(part.split()[2]) for part, _ in total.parts if part != "refit"}) == sorted(
-        {int(size) for size in trains.sum(axis=1)}
-    )
-    assert "persons" in str(total)
-    if refit and name in ("folds", "shuffled", "drawn"):
-        assert total_privacy(search).guarantee == total.guarantee
-
-
-@pytest.mark.parametrize(
-    "cv",
-    [
-        KFold(5),
-        5,
-        None,
-        GroupKFold(3),
-        StratifiedGroupKFold(3),
-        LeaveOneGroupOut(),
-        PredefinedSplit(np.arange(N * EACH) // N),
-        [(np.arange(N), np.arange(N, 2 * N))],
-    ],
-    ids=repr,
-)
-def test_splits_that_know_more_than_the_list_of_persons_are_refused(routed, cv):
-    """A person trained in all five folds of KFold, and one who came with 100 rows moved 100 of 299
-    others between the folds of GroupKFold.
-    """
-    fitted = quietly(routed.fit, X, Y, groups=OWNERS)
-    search = GridSearchCV(fitted, {"clip": [0.5]}, cv=cv)
-    search.cv_results_, search.n_splits_ = {"params": [{"clip": 0.5}]}, 3
-    search.best_estimator_, search.best_index_ = fitted, 0
-    for price in (total_privacy, partial(search_privacy, groups=OWNERS)):
-        with pytest.raises(UnsupportedMechanismError, match=r"person"):
-            quietly(price, search)
-
-
-def test_one_person_moves_no_other_between_folds():
-    """Of the splitters that are counted; of the others this is false."""
-    rng = np.random.default_rng(0)
-    others = np.repeat(np.arange(1, 300), rng.integers(1, 4, 299))
-    few, many = (np.append(others, np.zeros(n_rows, dtype=int)) for n_rows in (1, 100))
-
-    def folds(cv, ids):
-        trains = [np.unique(ids[train]) for train, _ in cv.split(ids, ids % 2, ids)]
-        return [train[train > 0].tolist() for train in trains]
-
-    for cv in (GroupKFold(3, shuffle=True, random_state=1), GroupShuffleSplit(3, random_state=1)):
-        assert folds(cv, few) == folds(cv, many)
-    assert folds(GroupKFold(3), few) != folds(GroupKFold(3), many)
-
-
-def test_a_search_says_whether_its_refit_is_by_groups(routed):
+def test_searches_of_scikit_learn_by_person_are_refused(routed):
+    """One who came with 100 rows moved 100 of 299 others between the folds of GroupKFold."""
     cv = GroupKFold(3, shuffle=True, random_state=0)
-    alone = GridSearchCV(logistic().set_fit_request(groups=False), {"clip": [0.5]}, cv=cv)
-    quietly(alone.fit, X, Y, groups=OWNERS)
-    assert alone.best_estimator_.privacy_unit_ == "record"
-    with pytest.raises(ValueError, match="give groups to the fits too"):
-        total_privacy(alone)
-    with pytest.raises(ValueError, match="was not given them"):
-        quietly(search_privacy, alone, groups=OWNERS)
-    with pytest.raises(ValueError, match="requests groups"):
-        quietly(search_privacy, routed, cv=3, n_samples=N, n_features=2)
-    with pytest.raises(ValueError, match="groups holds 60 persons"):
-        quietly(search_privacy, routed, cv=cv, n_samples=59, n_features=2, groups=OWNERS)
-    total = quietly(search_privacy, routed, cv=cv, n_features=2, groups=OWNERS)
-    scores = quietly(
-        cross_validate, routed, X, Y, cv=cv, params={"groups": OWNERS}, return_estimator=True
-    )
-    fits = [model.privacy_ for model in scores["estimator"]]
-    assert {fit.unit for fit in fits} == {"person"}
-    assert total.guarantee == fits[0].compose(fits[1]).compose(fits[2])
-
-
-def test_halving_by_rows_is_refused_by_person(routed):
-    importlib.import_module("sklearn.experimental.enable_halving_search_cv")
-    from sklearn.model_selection import HalvingGridSearchCV
-
-    search = HalvingGridSearchCV(
-        routed,
-        {"clip": [0.4, 0.5]},
-        cv=GroupKFold(3, shuffle=True, random_state=0),
-        min_resources=60,
-    )
+    search = GridSearchCV(routed, {"clip": [0.5]}, cv=cv)
     quietly(search.fit, X, Y, groups=OWNERS)
-    with pytest.raises(ValueError, match="resource='n_samples'"):
-        total_privacy(search)
-
-
-def test_the_fits_of_a_search_that_protect_unlike_units_are_refused():
-    with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(PrivateScaler(**BUDGET), logistic().set_fit_request(groups=True))
-        pipeline[0].set_fit_request(groups=False)
-        search = GridSearchCV(
-            pipeline, {"privatelogisticregression__clip": [0.5]}, cv=GroupKFold(3, shuffle=True)
-        )
-        quietly(search.fit, X, Y, groups=OWNERS)
-        with pytest.raises(UnsupportedMechanismError, match="one record and one person"):
-            total_privacy(search)
+    for price in (total_privacy, search_privacy):
+        with pytest.raises(UnsupportedMechanismError, match="PrivateSearchCV"):
+            quietly(price, search)
+    with pytest.raises(UnsupportedMechanismError, match="Use PrivateSearchCV"):
+        quietly(search_privacy, routed, cv=3, n_samples=N, n_features=2)
 
 
 # --- filters --------------------------------------------------------------------------------------

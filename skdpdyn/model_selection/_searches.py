@@ -7,9 +7,10 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
+from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
 from skdpdyn.model_selection._steps import private_steps, with_parameters
-from skdpdyn.privacy.guarantees import check_alike, composed, largest
+from skdpdyn.privacy.guarantees import composed, largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,29 +47,15 @@ class Fits:
         """Whether candidates are trained on parts of the splits, as halving searches do."""
         return getattr(self.search, "resource", None) == "n_samples"
 
-    def unit(self, grouped, row_wise):
-        """Return whom each fit protects, which was given groups if ``grouped``."""
-        if not self.refitted:
-            if not grouped and any(map(_requests_groups, private_steps(self.estimator, row_wise))):
-                raise ValueError(
-                    f"{self.estimator!r} requests groups, and no refitted model says whether it "
-                    "was given any: pass groups, the id of each row's person"
-                )
-            return "person" if grouped else "record"
-        guarantees = [step.privacy_ for step in self.refitted]
-        check_alike(*guarantees)
-        unit = guarantees[0].unit
-        if grouped and unit == "record":
-            raise ValueError(
-                "groups: the refitted model was not given them, and protects rows. Search with "
-                "enable_metadata_routing and set_fit_request(groups=True) on each private step"
+    def check_unit(self, row_wise):
+        """Refuse fits that protect persons: splits of rows know nothing of them."""
+        steps = private_steps(self.estimator, row_wise)
+        units = {step.privacy_.unit for step in self.refitted} or {"record"}
+        if units != {"record"} or (not self.refitted and any(map(_requests_groups, steps))):
+            raise UnsupportedMechanismError(
+                "fits by person: a search of scikit-learn splits rows, and balances by how many a "
+                "person has. Use PrivateSearchCV, whose fit takes groups"
             )
-        if unit != "record" and self.draws_rows:
-            raise ValueError(
-                "resource='n_samples' draws rows, so that how many persons train is private: take "
-                "another resource"
-            )
-        return unit
 
     def shape(self, n_samples, n_features):
         """Return the numbers of records and columns, as given unless the refitted model says."""
@@ -109,7 +96,7 @@ class Fits:
             step.privacy_cost(fitted.n_samples_, fitted.n_features_in_)
             for step, fitted in zip(planned, self.refitted, strict=True)
         ]
-        if costs != [step.privacy_.with_unit("record") for step in self.refitted]:
+        if costs != [step.privacy_ for step in self.refitted]:
             raise ValueError(
                 "the search's estimator was changed after the fit: what its fits have cost is "
                 "not known any more"

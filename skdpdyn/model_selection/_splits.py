@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import (
-    GroupKFold,
-    GroupShuffleSplit,
     KFold,
     LeaveOneOut,
     PredefinedSplit,
@@ -120,57 +118,33 @@ def record_splits(cv, n_samples, classifier):
     if not knows_its_splits(cv):
         raise ValueError(
             f"cv={cv!r}: how many train in a split is not known. Pass cv as a list of (train, "
-            "test) pairs; to split by person, give groups to the fits too, by metadata routing"
+            "test) pairs; to search by person, use PrivateSearchCV"
         )
     rows, labels = np.zeros((n_samples, 1)), np.zeros(n_samples, dtype=int)
     cv = check_cv(cv, labels, classifier=classifier)
     # stratified splits have these sizes whatever the labels are: those of one class, of which
     # there are enough for any number of folds
-    return stratifies(cv), _sizes(cv.split(rows, labels), cv, np.arange(n_samples))
+    return stratifies(cv), _sizes(cv.split(rows, labels), cv, n_samples)
 
 
-def person_splits(cv, n_persons, codes):
-    """Return the number of persons that train in each split, where fits and splits are by person.
-
-    Splits must be drawn over the list of persons, in which each is one entry: how many rows a
-    person has is private, and must move no other. ``codes`` is the number of each row's person,
-    or None where it is not known.
-    """
-    if type(cv) is GroupShuffleSplit or (type(cv) is GroupKFold and cv.shuffle):
-        persons = np.arange(n_persons)
-        return _sizes(cv.split(np.zeros((n_persons, 1)), groups=persons), cv, persons)
-    if type(cv) not in (PredefinedSplit, list, tuple):
-        raise UnsupportedMechanismError(
-            f"cv={cv!r} does not draw splits over the list of persons: it splits or balances by "
-            "rows or labels, which are private. Use GroupKFold(shuffle=True) or GroupShuffleSplit"
-        )
-    if codes is None:
-        raise UnsupportedMechanismError(
-            f"a {type(cv).__name__} of rows does not say which persons train in which split: "
-            "pass search_privacy(search, groups=...), the id of each row's person"
-        )
-    return _sizes(list(cv.split() if type(cv) is PredefinedSplit else cv), cv, codes)
-
-
-def _sizes(pairs, cv, codes):
-    """Return how many units train in each split: with all of their rows, once, or not at all."""
-    rows_of, sizes = np.bincount(codes), []
+def _sizes(pairs, cv, n_samples):
+    """Return how many records train in each split: each once, or not at all."""
+    sizes = []
     try:
         for train, _ in pairs:
-            trained = np.bincount(codes[np.arange(codes.size)[train]], minlength=rows_of.size)
-            sizes.append(np.count_nonzero(trained))
-            if np.any((trained > 0) & (trained != rows_of)):
+            trained = np.bincount(np.arange(n_samples)[train], minlength=n_samples)
+            if np.any(trained > 1):
                 break
+            sizes.append(np.count_nonzero(trained))
         else:
             if sizes:
                 return sizes
             raise ValueError("it makes none")
     except (IndexError, TypeError, ValueError) as error:
         raise ValueError(
-            f"cv={cv!r} does not split {codes.size} records into pairs (train, test) of indices: "
+            f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: "
             f"{error}"
         ) from None
     raise UnsupportedMechanismError(
-        f"cv={cv!r} trains on a record more than once in a split, or on some rows of a person: "
-        "copies count as several records, and a person trains with all rows or with none"
+        f"cv={cv!r} trains on a record more than once in a split: copies count as several records"
     )

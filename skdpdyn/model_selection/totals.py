@@ -15,10 +15,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdpdyn.data.persons import persons_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
-from skdpdyn.model_selection._splits import person_splits, record_splits
+from skdpdyn.model_selection._splits import record_splits
 from skdpdyn.model_selection._steps import (
     changes_target,
     chooses_by_records,
@@ -263,7 +262,6 @@ def search_privacy(
     cv: Any = None,
     n_features: int | None = None,
     row_wise: Any = (),
-    groups: Any = None,
 ) -> Any:
     """Return the cost of all fits of a search or of a cross-validation together.
 
@@ -272,10 +270,8 @@ def search_privacy(
     covered: scikit-learn computes them from the records, without noise, and chooses by them.
     (`PrivateSearchCV` is private as a whole.)
 
-    Where the fits were given ``groups``, by metadata routing, the same holds of persons, if splits
-    are drawn over the list of persons: by ``GroupKFold(shuffle=True)``, ``GroupShuffleSplit``, or
-    what is given for each person. Others are refused: they split or balance by rows and labels,
-    which are private, so that one person would move others.
+    Fits that were given ``groups``, by metadata routing, are refused: splits balance by rows and
+    labels, which are private, so that one person would move others.
 
     Parameters
     ----------
@@ -286,8 +282,7 @@ def search_privacy(
         one fit a split, where ``learning_curve`` makes several. Pipelines may hold a
         `PrivateScaler`, which is counted too.
     n_samples : int or None, default=None
-        Number of records, or of persons where fits are by person. None: that of a search's
-        refitted model, or of ``groups``.
+        Number of records. None: that of a search's refitted model.
     cv : int, cross-validator of scikit-learn, list of (train, test) pairs or None, default=None
         How an estimator was cross-validated; None: in five folds. A search knows its own: it may be
         given the list of the splits that it made, where these depended on ``groups`` or the like.
@@ -296,9 +291,6 @@ def search_privacy(
         Number of columns that reach the private model. None: that of a search's refitted model.
     row_wise : sequence of str, default=()
         Names of functions that you vouch for, see `total_privacy`.
-    groups : array-like of shape (n_rows,), default=None
-        Id of each row's person, that the fits were given. It is needed where no refitted model says
-        so, or where splits are a list or a ``PredefinedSplit``, which say nothing of persons.
 
     Returns
     -------
@@ -334,12 +326,15 @@ def search_privacy(
     row_wise = checked_names(row_wise)
     fits = fits_of(search, cv, row_wise)
     private_steps(fits.estimator, row_wise)  # raises if a step is not private
-    unit = fits.unit(groups is not None, row_wise)
-    codes, n_samples, n_features = _shape_of_fits(fits, n_samples, n_features, groups)
-    if unit == "record":
-        stratified, splits = record_splits(fits.cv, n_samples, is_classifier(fits.estimator))
-    else:
-        stratified, splits = False, person_splits(fits.cv, n_samples, codes)
+    fits.check_unit(row_wise)
+    n_samples, n_features = fits.shape(n_samples, n_features)
+    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+            raise ValueError(
+                f"{name}={value!r} must be given, an integer >= 1: no refitted model says it"
+            )
+    n_samples, n_features = int(n_samples), int(n_features)
+    stratified, splits = record_splits(fits.cv, n_samples, is_classifier(fits.estimator))
 
     @cache
     def cost(index, size):
@@ -347,7 +342,7 @@ def search_privacy(
 
     indices = range(len(fits.candidates))
     parts = [
-        (f"fit on {size} {unit}s", cost(index, size))
+        (f"fit on {size} records", cost(index, size))
         for index, sizes in zip(indices, fits.sizes(splits, n_samples), strict=True)
         for size in sizes
     ]
@@ -363,28 +358,12 @@ def search_privacy(
         f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
     )
     return PrivacyTotal(
-        total.with_unit(unit),
-        tuple((name, guarantee.with_unit(unit)) for name, guarantee in parts),
+        total,
+        tuple(parts),
         tuple(dict.fromkeys(leaks)),
         asked=max(_delta(step, n_samples) for step in private_steps(fits.estimator, row_wise)),
         sources=tuple(dict.fromkeys(source for source in sources if source.guarantee is not None)),
     )
-
-
-def _shape_of_fits(fits, n_samples, n_features, groups):
-    """Return the number of each row's person, or None, and the public numbers of fits."""
-    codes, n_persons = persons_of(groups, 0 if groups is None else len(groups))
-    if codes is not None:
-        if n_samples not in (None, n_persons):
-            raise ValueError(f"n_samples={n_samples!r}: groups holds {n_persons} persons")
-        n_samples = n_persons
-    n_samples, n_features = fits.shape(n_samples, n_features)
-    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name}={value!r} must be given, an integer >= 1: no refitted model says it"
-            )
-    return codes, int(n_samples), int(n_features)
 
 
 def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
