@@ -13,7 +13,6 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 
-import matplotlib as mpl
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -840,8 +839,6 @@ def test_the_gaussian_filter_is_exact_and_takes_nothing_else(path):
     assert not ledger.fits(GaussianDP(1e-9))  # what cannot be added up is beyond the cap
     assert ledger.total == ApproximateDP(CAP.epsilon, CAP.delta)
     assert "The cap is the guarantee" in str(ledger)
-    ledger.plot()
-    mpl.pyplot.close("all")
 
 
 @pytest.mark.parametrize("kind", ["gdp", "renyi"])
@@ -873,7 +870,7 @@ def test_what_passes_a_filter_stays_within_the_cap(kind, failures):
 # --- shown ----------------------------------------------------------------------------------------
 
 
-def test_text_html_and_plot(ledger):
+def test_text_and_html(ledger):
     with ledger.reserve("scaler <1>", GaussianDP(0.05)):
         pass
     ledger.reserve("model", GaussianDP(0.1))
@@ -884,10 +881,4 @@ def test_text_html_and_plot(ledger):
         assert part in page
     assert "scaler <1>" in text
     assert "scaler &lt;1&gt;" in page
-    mpl.use("Agg")
-    display = ledger.plot(color="C1")
-    assert display.line_.get_ydata()[-1] == ledger.epsilon
-    assert display.line_.get_color() == "C1"
-    assert ledger.plot(display.ax_).ax_ is display.ax_
-    mpl.pyplot.close("all")
     assert repr(ledger) == f"Ledger({ledger.path!r})"

@@ -15,7 +15,6 @@ agreed on for the data set.
 import tempfile
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
@@ -75,13 +74,7 @@ print(f"would a release of mu = 0.1 fit? {ledger.fits(GaussianDP(0.1))}\n")
 # %%
 # Read the books
 # --------------
-# As text, as a table in notebooks, and over time. Any other process sees the same file.
+# As text, and as a table in notebooks. Any other process sees the same file.
 
 print(Ledger(ledger.path))
-plt.style.use("tableau-colorblind10")
-ax = ledger.plot().ax_
-ax.set(title="What the data set has spent", xlabel="time, from entry to entry")
-ax.tick_params(axis="x", labelbottom=False)
-plt.tight_layout()
 folder.cleanup()
-plt.show()

@@ -14,7 +14,7 @@ from typing import Any, cast
 from skdpdyn.exceptions import BudgetExceededError
 from skdpdyn.privacy import serialization
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.display import Display, Document, Shown, whose
+from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.filters import Filter, added, most
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.report import attackers_reach
@@ -432,33 +432,6 @@ class Ledger(Shown):
         with self._locked():
             self._add(self.events, name, "cancelled", None, reason)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> "LedgerDisplay":
-        """Draw the budget over time.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None: a new figure.
-        **kwargs : dict
-            For matplotlib's ``step``.
-
-        Returns
-        -------
-        LedgerDisplay
-        """
-        events, rules = self.events, self.rules
-        display = LedgerDisplay(
-            times=[datetime.fromisoformat(event.time) for event in events],
-            spent=[
-                float(rules.spent(_last(events[: count + 1]).values()))
-                for count in range(len(events))
-            ],
-            cap=rules.limit,
-            delta=self.cap.delta,
-            filter=None if rules.filter is None else rules.filter.kind,
-        )
-        return display.plot(ax=ax, **kwargs)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r})"
 
@@ -729,64 +702,6 @@ class Reservation:
                 f"The ledger's entry {self.name!r} stays charged; that it failed was not noted: "
                 f"{unwritten}"
             )
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class LedgerDisplay(Display):
-    """The budget over time. `Ledger.plot` makes it.
-
-    Parameters
-    ----------
-    times : list of datetime
-        When lines were written.
-    spent : list of float
-        Epsilon of the total after each.
-    cap : float
-        The ledger's cap.
-    delta : float
-        Delta at which epsilon is read.
-    filter : str or None, default=None
-        Kind of the filter that what was spent is a share of; None: it is an epsilon.
-
-    Attributes
-    ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Axes and figure of the drawing.
-    line_ : matplotlib Line2D
-        The total.
-    """
-
-    times: list[datetime]
-    spent: list[float]
-    cap: float
-    delta: float
-    filter: str | None = None
-
-    def plot(self, ax: Any = None, **kwargs: Any) -> "LedgerDisplay":
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Axes to draw on; None: a new figure.
-        **kwargs : dict
-            For matplotlib's ``step``.
-
-        Returns
-        -------
-        self
-        """
-        ax = self._draw_on(ax)
-        (self.line_,) = ax.step(
-            self.times, self.spent, **{"where": "post", "marker": "o", "label": "charged", **kwargs}
-        )
-        ax.axhline(self.cap, color="0.3", linestyle="--", linewidth=1, label="cap")
-        what = f"epsilon at delta = {self.delta:g}"
-        what = what if self.filter is None else f"share of the {self.filter} filter's limit"
-        ax.set(xlabel="time (UTC)", ylabel=what, ylim=(0, None))
-        ax.tick_params(axis="x", rotation=30)
-        ax.legend(frameon=False)
-        return self
 
 
 def _checked_cap(cap: Any, adjacency: str) -> Budget:
