@@ -249,6 +249,6 @@ def main(argv=None):
         "calibration of objective perturbation": lambda: objective_perturbation.privacy_cost(
             36_000, 105
         ),
-        "a fitted model's report": lambda: str(model.privacy_report()),
+        "a fitted model's report": lambda: model.privacy_report().to_text(),
     }.items():
         print(f"{name:>48} {milliseconds(function):>9.2f} ms")

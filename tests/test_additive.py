@@ -214,7 +214,7 @@ def test_a_fit_costs_what_it_says_and_learns(epsilon, adjacency):
     probabilities = model.predict_proba(FRAME)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     np.testing.assert_allclose(np.exp(model.predict_log_proba(FRAME)), probabilities)
-    assert "shapes, their displays" in str(model.privacy_report())
+    assert "shapes, their displays" in model.privacy_report().to_text()
 
 
 def test_the_form_of_the_table_does_not_matter():

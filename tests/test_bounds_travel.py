@@ -416,7 +416,7 @@ def test_report_says_what_was_spent_and_assumed():
     assert stored["other bounds"]["composition"] > stored["spent"]["epsilon"]
     assert "no theorem" in stored["other bounds"]["recursion"]
     assert from_dict(stored["stored"]["mechanism"]) == m
-    text, page = str(report), report._repr_html_()
+    text, page = report.to_text(), report._repr_html_()
     for part in ("replace_one", "last_iterate", "advantage", "seed", "not protected against"):
         assert part in text
         assert part in page
@@ -587,11 +587,11 @@ def test_displays_and_report_of_an_estimator():
     assert TradeoffDisplay.from_estimator(estimator).advantage == estimator.privacy_.advantage
     report = estimator.privacy_report()
     assert report.as_dict()["spent"]["epsilon"] == estimator.epsilon_
-    assert "n_samples=200" in str(report)
+    assert "n_samples=200" in report.to_text()
     seeded = PrivateLogisticRegression(1.0, 1e-4, classes=[0, 1], random_state=0).fit(
         X, (X[:, 0] > 0).astype(int)
     )
-    assert "random_state" in str(seeded.privacy_report())
+    assert "random_state" in seeded.privacy_report().to_text()
 
 
 def test_displays_take_fitted_estimators_and_pipelines():

@@ -85,7 +85,7 @@ def test_what_was_asked_is_shown_with_the_theorem_of_each_part(bound):
     assert model.privacy_ == model.privacy_cost(4000, 3)
     report = model.privacy_report()
     assert check_report(report.as_dict())["theorem"]["bound"] == bound
-    lines = [line for line in str(report).splitlines() if line.startswith("  part ")]
+    lines = [line for line in report.to_text().splitlines() if line.startswith("  part ")]
     assert len(lines) > 3
     assert "; by composition: Dong" in lines[0]
     assert f"; by {bound}: " in lines[-1]

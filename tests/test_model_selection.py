@@ -1347,7 +1347,7 @@ def test_a_score_may_be_weighted():
 
 def test_reports_say_what_the_fit_was_even_after_parameters_changed():
     fitted = search(random_state=0).fit(X, Y).set_params(random_state=None)
-    assert "whoever knows or guesses it can subtract the noise" in str(fitted.privacy_report())
+    assert "whoever knows or guesses it can subtract the noise" in fitted.privacy_report().to_text()
 
 
 @pytest.mark.parametrize(

@@ -938,7 +938,7 @@ def test_estimators_spend_their_budget(sampling, adjacency):
         assert model.privacy_cost(*X.shape).epsilon(model.delta_) == pytest.approx(
             model.epsilon_, rel=1e-12
         )
-        assert model.bound_ in str(model.privacy_report())
+        assert model.bound_ in model.privacy_report().to_text()
         shape = np.shape(model.mechanism_.step_size)
         assert np.shape(model.step_size_) == np.shape(model.noise_multiplier_) == shape
         if sampling != "without_replacement":

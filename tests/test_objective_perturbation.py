@@ -775,7 +775,7 @@ def test_end_to_end(model, noise, adjacency):
     assert [type(part) for part in estimator.mechanism_.mechanisms] == [Record, OutputPerturbation]
     assert estimator.noise_multiplier_ == estimator.mechanism_.mechanisms[0].noise_multiplier
     assert not hasattr(estimator, "n_iter_")
-    assert "perturbation" in str(estimator.privacy_report())
+    assert "perturbation" in estimator.privacy_report().to_text()
     # the report would take it for one of Gaussian differential privacy
     assert not hasattr(estimator.privacy_, "mu")
     assert np.all(np.isfinite(estimator.predict(X)))

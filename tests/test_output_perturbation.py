@@ -479,7 +479,7 @@ def test_pure_privacy_end_to_end(name):
     assert model.epsilon_ == 1 / model.noise_multiplier_
     assert model.privacy_.delta(model.epsilon_) == 0
     report = model.privacy_report()
-    assert f"{model.epsilon_:.4g}" in str(report)
+    assert f"{model.epsilon_:.4g}" in report.to_text()
     assert json.dumps(report.as_dict())
     assert from_json(to_json(model.mechanism_)) == model.mechanism_
     assert from_json(to_json(model.privacy_)) == model.privacy_

@@ -424,12 +424,12 @@ def test_rows_of_a_person_are_used_up_to_the_public_number():
 def test_a_report_says_whom_it_is_for_and_passes_its_own_check():
     model = quietly(PrivateLogisticRegression(classes=[0, 1]), X, Y, groups=OWNERS)
     report = model.privacy_report()
-    assert "one person" in str(report)
+    assert "one person" in report.to_text()
     assert "every single person" in report.to_model_card()
-    assert f"{model.n_samples_} persons" in str(report)
+    assert f"{model.n_samples_} persons" in report.to_text()
     check_report(report.to_json())
     assert "of one person" in model._spent()
-    assert "one person, with" not in str(quietly(model, X, Y).privacy_report())
+    assert "one person, with" not in quietly(model, X, Y).privacy_report().to_text()
     assert pickle.loads(pickle.dumps(model)).privacy_unit_ == "record"
 
 
@@ -505,7 +505,7 @@ def test_a_private_search_holds_out_whole_persons(test_size, monkeypatch):
         assert sorted(np.unique(seen[0], return_counts=True)[1].tolist()) == counts
     assert (search.n_samples_, search.privacy_unit_) == (n_persons, "person")
     assert search.privacy_ == search.privacy_cost(n_persons, 3).with_unit("person")
-    assert "one person" in str(search.privacy_report())
+    assert "one person" in search.privacy_report().to_text()
     with pytest.raises(ValueError, match="Use test_size"):
         quietly(PrivateSearchCV(model, grid, holdout=[1, 2]), X, Y, groups=OWNERS)
 
@@ -615,13 +615,13 @@ def test_risks_of_a_mean_row_add_up(kind):
         found[estimand] = model.predict_proba(X)[:, 1].sum() / y.sum()
         assert model.privacy_.with_unit("record") == model.privacy_cost(60_000, 2)
         said = {"persons": "a mean person's", "rows": "of a mean row, of at most 12 a person"}
-        assert said[estimand] in str(model.privacy_report())
+        assert said[estimand] in model.privacy_report().to_text()
     assert found["persons"] < 0.8
     assert 0.85 < found["rows"] < 1.15
     if kind is PrivateLogisticRegression:
         alike = kind(3.0, **options).fit(X, y, groups=who, equal_rows=True)
         said = "each row weighs 1/12, and predictions are a mean row's"
-        assert said in str(alike.privacy_report())
+        assert said in alike.privacy_report().to_text()
 
 
 @pytest.mark.parametrize(

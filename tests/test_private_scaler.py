@@ -171,7 +171,7 @@ def test_a_seed_repeats_the_noise_and_says_so():
     with pytest.warns(PrivacyLeakWarning):
         np.testing.assert_array_equal(clone(scaler).fit(ROWS).mean_, first)
     assert scaler.leaks_ == ("random_state=3 lets anyone recompute the noise",)
-    assert "random_state=3" in str(scaler.privacy_report())
+    assert "random_state=3" in scaler.privacy_report().to_text()
     assert PrivateScaler().fit(ROWS).leaks_ == ()
     with pytest.raises(TypeError, match="is refused: clones"):
         PrivateScaler(random_state=np.random.default_rng()).fit(ROWS)

@@ -299,7 +299,7 @@ def test_model_cards_of_all_records(record):
 
 def test_a_report_shows_what_was_spent_first_and_folds_the_rest(fitted):
     report = fitted.privacy_report()
-    page, text = report._repr_html_(), str(report)
+    page, text = report._repr_html_(), report.to_text()
     shown, folded = page.split("<details>", maxsplit=1)
     missed = math.floor(1000 * fitted.privacy_.tradeoff(0.01)) / 10
     assert f"<b>ε={fitted.epsilon_:.6g}</b>" in shown
@@ -338,7 +338,7 @@ def test_displays_follow_the_reader_in_light_and_dark(fitted, tmp_path):
         page = shown._repr_html_()
         assert "@media (prefers-color-scheme: dark)" in page
         assert "var(--sklearn-color-background" in page
-        assert page.count("of members, at least, are missed") == 2
+        assert page.count("of members, at least, are missed") >= 2
         assert page.startswith('<div class="skdpdyn-display">')
     assert "one &lt;b&gt;" in ledger._repr_html_()
     share = ledger.epsilon / 4
@@ -427,11 +427,12 @@ def test_reports_have_the_promise_first_and_equal_parts_once(fitted):
         delta=1e-6,
         bound="composition",
     )
-    text, card, page = str(report), report.to_model_card(), report._repr_html_()
+    text, card, page = report.to_text(), report.to_model_card(), report._repr_html_()
     assert text.splitlines()[1].startswith("  epsilon: ")
     for line in ("protected: one record", "neighbours: replace_one", "trusted: whoever runs"):
         assert line in text
-        assert line in page.split("<details>")[0]
+    assert "neighbours: replace_one" in page.split("<details>")[0]
+    assert len(str(report).splitlines()) <= 6
     once = "Gaussian: 28 times Gaussian(noise_multiplier=20, adjacency=replace_one)"
     for shown in (text, card):
         assert shown.count("noise_multiplier=20,") == shown.count("28 times") > 0

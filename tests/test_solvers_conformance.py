@@ -463,7 +463,7 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
         assert copy == guarantee
         assert copy.epsilon(1e-4) == fitted.epsilon_
     report = fitted.privacy_report()
-    assert fitted.bound_ in str(report)
+    assert fitted.bound_ in report.to_text()
     json.dumps(report.as_dict())
     attributes = SOLVERS[name](**options).fitted_attributes(record)
     assert all(

@@ -141,10 +141,10 @@ def test_a_released_map_is_not_paid_for_again():
     assert {"curvature", "training"} <= set(again.mechanism_.names)  # of these rows
     both = total_privacy(first, again)
     assert both.guarantee.mu == pytest.approx(math.hypot(first.privacy_.mu, again.privacy_.mu))
-    text = str(again.privacy_report())
+    text = again.privacy_report().to_text()
     assert "start: a PrivateLogisticRegression of GaussianDP" in text
     assert "paid for by that guarantee" in text
-    assert "start" not in str(first.privacy_report())
+    assert "start" not in first.privacy_report().to_text()
 
 
 def test_a_map_is_lent_where_it_suits():
@@ -208,7 +208,7 @@ def test_numbers_are_public_by_the_word_of_who_passes_them():
     numbers = (public.coef_, public.intercept_)
     model = PrivateLogisticRegression(classes=[False, True], start=numbers).fit(X, Y)
     assert not model.leaks_
-    assert "public by the word of who passed them" in str(model.privacy_report())
+    assert "public by the word of who passed them" in model.privacy_report().to_text()
     assert not total_privacy(model).sources
 
 

@@ -427,7 +427,7 @@ def test_a_record_of_what_ran_has_no_unit_of_its_own():
     release = Gaussian(4.0)
     person = tightest(release).guarantee.with_unit("person")
     report = privacy_report(release, person, delta=DELTA, bound="composition")
-    assert "protected: one person, with all rows" in str(report)
+    assert "protected: one person, with all rows" in report.to_text()
     check_report(report.to_json())
     assert not hasattr(release, "unit")
     assert Filter("gdp").fixed_for(skdpdyn.privacy.Budget(1.0, DELTA)) == Filter("gdp")

@@ -43,7 +43,7 @@ def test_weighted_fits_estimate_the_population(kind, persons):
     assert model.epsilon_ == pytest.approx(3.0)
     assert not model.leaks_
     unit = "person" if persons else "record"
-    assert f"each weight follows from its own {unit} alone" in str(model.privacy_report())
+    assert f"each weight follows from its own {unit} alone" in model.privacy_report().to_text()
     assert model.privacy_.with_unit("record") == model.privacy_cost(model.n_samples_, 2)
     if kind == "additive":
         raw = LogisticRegression(C=1e6).fit(X, y, sample_weight=weights).decision_function(X)

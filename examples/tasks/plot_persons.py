@@ -74,7 +74,7 @@ print(f"for a whole desk: mu {person.privacy_.mu:.3f}, and {row.privacy_.group(m
 # %%
 # The report says whom the promise is for.
 
-print("\n".join(str(person.privacy_report()).splitlines()[:5]))
+print(person.privacy_report())
 
 plt.style.use("tableau-colorblind10")
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")

@@ -16,7 +16,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.card import as_rows, model_card
 from skdpdyn.privacy.deployment import record_of
-from skdpdyn.privacy.display import Document
+from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.proofs import ROUNDING, agree, forms_of, proof_of, theorem_of
 from skdpdyn.privacy.serialization import (
@@ -85,12 +85,12 @@ class Assumed:
     bought: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class PrivacyReport:
+@dataclass(frozen=True, repr=False)
+class PrivacyReport(Shown):
     """Report on the cost of a release and on its assumptions.
 
-    ``str`` for text, ``to_json`` for a file that `check_report` reads, ``to_model_card`` for an
-    auditor, HTML in notebooks.
+    ``print`` shows it in six lines and ``to_text`` in full; ``to_json`` writes a file that
+    `check_report` reads, ``to_model_card`` a page for an auditor. Notebooks show HTML.
 
     Attributes
     ----------
@@ -213,36 +213,43 @@ class PrivacyReport:
         """
         return record_of(self, deployment)
 
-    def __str__(self) -> str:
+    def to_text(self) -> str:
+        """Return all sections as text: theorem, assumptions, limits.
+
+        Returns
+        -------
+        str
+        """
         lines = []
         for title, entries in self._readable().items():
             lines.append(title)
             lines += [f"  {name}: {shown(value)}" for name, value in entries.items()]
         return "\n".join(lines)
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
+    def document(self) -> Document:
+        """Return the promise in a few lines, with all sections to unfold."""
         sections = self._readable()
-        spent, leaks = sections["spent"], self.sections["assumed"][LEAKS]
-        figures = [
-            (f"ε={shown(spent['epsilon'])}", f"spent, at δ = {shown(spent['delta'])}"),
-            *attackers_reach(self.guarantee),
-        ]
+        spent, assumed = sections["spent"], self.sections["assumed"]
+        epsilon, delta = shown(spent["epsilon"]), shown(spent["delta"])
+        (missed, reach), *_ = reaches = attackers_reach(self.guarantee)
+        names = dict.fromkeys(getattr(self.mechanism, "names", None) or ())
         tables = {
             title: [(name, shown(value)) for name, value in entries.items()]
             for title, entries in sections.items()
         }
         return Document(
-            "privacy report",
-            figures=figures,
-            leaks=leaks,
+            f"privacy report: epsilon {epsilon} at delta {delta}, for one {self.guarantee.unit}",
             notes=[
-                *(f"{name}: {spent[name]}" for name in ("protected", "neighbours", "trusted")),
-                *[f"{LEAKS}: {NONE_SEEN}"] * (not leaks),
+                f"  neighbours: {spent['neighbours']}",
+                f"  attacker: {missed} {reach}",
+                *[f"  bought: {', '.join(names)}"] * bool(names),
+                f"  public: {shown([*assumed['public']])}",
+                *[f"  {LEAKS}: {NONE_SEEN}"] * (not assumed[LEAKS]),
             ],
+            leaks=assumed[LEAKS],
+            figures=[(f"ε={epsilon}", f"spent, at δ = {delta}"), *reaches],
             folded=[*tables.items(), ("deployment", as_rows(self, {}))],
-        ).html()
+        )
 
     def _readable(self) -> dict[str, Any]:
         """Return the sections for people: the promise first, and only bounds that could apply."""
