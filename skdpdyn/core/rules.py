@@ -221,11 +221,13 @@ def orders_of_products(strength: float, n_columns: int) -> tuple[int, ...]:
     None of them pays below 150 a column. At 2 R^2 gains .025 to .037 on California's value, and
     MAGIC 0.6 to 1.5 points; Adult nothing. At 4 the log loss of phoneme, MAGIC and California at
     epsilon 3 and 10 is 0 to 4.5 % lower than at 2, and R^2 of California's value .005 to .007
-    higher, .006 lower at 490 a column.
+    higher, .006 lower at 490 a column. At 6 from 1,000 a column on log losses of seven tables are
+    1.9 % lower to .4 % higher than at 4, and R^2 of California's value is .009 higher.
     """
-    if not (n_columns and strength >= 150.0 * n_columns):
+    a_column = strength / max(n_columns, 1)
+    if not (n_columns and a_column >= 150.0):
         return ()
-    return (4, 2) if strength >= 600.0 * n_columns else (2,)
+    return (6, 4, 2) if a_column >= 1000.0 else (4, 2) if a_column >= 600.0 else (2,)
 
 
 def cosines_of_scales(n_scales: int) -> int:
