@@ -270,6 +270,20 @@ def labelled(model, **of_records):
     return lambda n_features: run
 
 
+def ranged(model, target="y", **of_records):
+    """Return a way out: a model that buys ranges of columns, however few the records."""
+    run = fit(partial(model, bounds="auto"), target, **of_records)
+
+    def for_width(n_features):
+        def patched(data):
+            with patch.object(rules, "LEAST_STRENGTH", 0.0):
+                return run(n_features)(data)
+
+        return patched
+
+    return for_width
+
+
 def rich(model, target="y", **of_records):
     """Return a way out: an additive model that learns all that many records pay for."""
 
@@ -700,6 +714,9 @@ WAYS_OUT = {
         exposure="exposure",
         **WEIGHED,
     ),
+    "PrivateLogisticRegression in ranges": ranged(logistic),
+    "PrivateSoftmaxRegression in ranges, persons": ranged(softmax, **PERSONS),
+    "PrivateRidge in ranges, weighted": ranged(weighing(ridge), "target", **WEIGHED),
     "PrivateGAMClassifier weighted": rich(weighing(gam), **WEIGHED),
     "PrivateGAMClassifier": rich(gam),
     "PrivateGAMClassifier of few records": fit(gam),

@@ -4,7 +4,16 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from skdpdyn import (
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
 from skdpdyn.core import losses
 from skdpdyn.core.noise import generators
 from skdpdyn.core.objective import Objective
@@ -13,6 +22,7 @@ from skdpdyn.core.spending import Spending
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.privacy import Budget
 from skdpdyn.training.ranges import FINER_RANGES, RANGES, bought_ranges, shares_of_ranges
 
@@ -117,3 +127,133 @@ def test_rows_come_into_ranges_as_kernels_load_them(kind, n_features):
     ):
         one, other = (same(rows.with_map(row_map)) for rows in pair)
         np.testing.assert_array_equal(one, other)
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+UNITS = np.array([2.0**30, 2.0**-40, 4.0, 1.0])
+Z = RNG.normal(size=(4000, 4))
+RAW = np.column_stack([1e6 * np.exp(Z[:, 0]), 1e-5 * Z[:, 1], 2000 + 10 * Z[:, 2], Z[:, 3] > 0])
+TARGET = np.clip(Z @ [1.0, -1.0, 0.5, 0.0], -3, 3)
+LABELS = (TARGET + RNG.logistic(size=4000) > 0).astype(int)
+SEEDED = {"epsilon": 3.0, "random_state": 0}
+FAMILIES = {
+    "logistic": (PrivateLogisticRegression, {"classes": [0, 1]}, LABELS),
+    "softmax": (PrivateSoftmaxRegression, {"classes": [0, 1, 2]}, LABELS + (TARGET > 1)),
+    "svc": (PrivateLinearSVC, {"classes": [0, 1]}, LABELS),
+    "ridge": (PrivateRidge, {"target_bounds": (-3, 3)}, TARGET),
+    "quantile": (PrivateQuantileRegressor, {"target_bounds": (-3, 3)}, TARGET),
+    "poisson": (PrivatePoissonRegressor, {"target_bounds": (0, 9)}, np.round(TARGET + 3)),
+}
+
+
+class Streamed(StreamedRows):
+    """Rows that are read in order."""
+
+    def __init__(self, X, y):
+        super().__init__(X.shape, X.dtype)
+        self._data = X, y
+
+    def read(self):
+        """Give out 999 rows at a time."""
+        for first in range(0, len(self._data[0]), 999):
+            yield tuple(of[first : first + 999] for of in self._data)
+
+
+def learnt(family, X=RAW, y=None, **options):
+    """Return a fitted model of a family."""
+    kind, public, target = FAMILIES[family]
+    of_fit = {"groups": options.pop("groups")} if "groups" in options else {}
+    y = (None if isinstance(X, StreamedRows) else target) if y is None else y
+    return kind(**{"bounds": "auto"} | SEEDED | public | options).fit(X, y, **of_fit)
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_units_that_are_powers_of_two_do_not_matter(family, dtype):
+    """Given the same ranges, to the last digits; predictions clip, as those of scikit-learn do."""
+    X, moved = RAW.astype(dtype), (RAW * UNITS).astype(dtype)
+    model = learnt(family, X)
+    assert RANGES in model.mechanism_.names
+    public = learnt(family, X, bounds=model.ranges_)
+    other = learnt(family, moved, bounds=model.ranges_ * UNITS[:, None])
+    predicted, near = public.predict(X), {"float64": 1e-10, "float32": 1e-3}[dtype]
+    near_to = partial(np.testing.assert_allclose, rtol=near, atol=near)
+    near_to(other.predict(moved), predicted)
+    near_to(other.coef_ * UNITS * public.ranges_[:, 1], public.coef_ * public.ranges_[:, 1])
+    if public.family.twin is not None:
+        near_to(public.to_sklearn().predict(X), predicted)
+    far, ends = np.array([[1e30, -1e30, -1e30, 1e30]] * 2, dtype), model.ranges_
+    at_ends = np.array([[ends[0, 1], ends[1, 0], ends[2, 0], ends[3, 1]]] * 2, dtype)
+    near_to(model.predict(far), model.predict(at_ends))
+
+
+@pytest.mark.filterwarnings("ignore:random_state", "ignore:epsilon")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_ranges_are_the_same_wherever_rows_are(dtype):
+    """Streamed rows have the bits of rows in memory, at any number of threads."""
+    X, y = RAW.astype(dtype), LABELS
+    model = learnt("logistic", X)
+    for other in (learnt("logistic", Streamed(X, y)), learnt("logistic", X, n_jobs=3)):
+        np.testing.assert_array_equal(other.ranges_, model.ranges_)
+        np.testing.assert_array_equal(other.coef_, model.coef_)
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+def test_what_ranges_cost_is_known_before_and_reported():
+    """Bought ones are no public facts; public ones, and those of a start or a map, cost nothing."""
+    model = learnt("logistic")
+    assert model.privacy_ == PrivateLogisticRegression(
+        bounds="auto", classes=[0, 1], **SEEDED
+    ).privacy_cost(*RAW.shape)
+    assumed = model.privacy_report().as_dict()["assumed"]
+    assert "ranges of columns" in str(assumed["bought, or released before"])
+    assert "columns' bounds" not in str(assumed["public"])
+    for lends in ({"start": model}, {"conditioning": model.conditioning_}):
+        other = learnt("logistic", **lends)
+        np.testing.assert_array_equal(other.ranges_, model.ranges_)
+        assert RANGES not in other.mechanism_.names
+        assert other.sources_
+    public = learnt("logistic", bounds=model.ranges_)
+    assert "the columns' bounds" in str(public.privacy_report().as_dict()["assumed"]["public"])
+    for alone in ({"data_norm": 2.0}, {"conditioning": 0.1}, {"start": ([[0.0] * 4], [0.0])}):
+        assert learnt("logistic", **alone).ranges_ is None
+    sparse_rows = sparse.csr_array(RAW)
+    assert learnt("logistic", sparse_rows).ranges_ is None
+    with pytest.raises(ValueError, match="bounds would make sparse rows dense"):
+        learnt("logistic", sparse_rows, bounds=(0, 1))
+    with pytest.raises(ValueError, match="X is sparse, and this model has bounds"):
+        model.predict(sparse_rows)
+    with pytest.raises(ValueError, match="others than those of conditioning"):
+        learnt("logistic", conditioning=model.conditioning_, bounds=(0, 1))
+    with pytest.raises(ValueError, match="too near, for float32"):
+        learnt("logistic", RAW.astype("float32"), bounds=(0, 1e-100))
+
+
+ODD = {
+    "of 64 bits": np.repeat([[2**63 - 1, -(2**63), 0, 1]], 4000, axis=0),
+    "flags": Z > 0,
+    "constant": np.full((4000, 4), 7.0),
+    "tiny": Z * 1e-300,
+    "huge": np.clip(Z, -1, 1) * 1e300,
+    "both": Z * [1e300, 1e-300, 1.0, 0.0],
+}
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_columns_are_learnt_from_or_are_no_harm(kind):
+    model = learnt("logistic", ODD[kind])
+    assert np.all(np.isfinite(model.predict_proba(ODD[kind])))
+    score = model.score(ODD[kind], LABELS)
+    assert score > (0.45 if kind in ("of 64 bits", "constant") else 0.65), score
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf])
+def test_cells_that_are_no_numbers_are_refused_and_not_quoted(cell):
+    X = RAW.copy()
+    X[17, 1] = cell
+    with pytest.raises(ValueError, match=r"Input X contains|missing values") as error:
+        learnt("logistic", X)
+    assert "17" not in str(error.value)

@@ -46,8 +46,18 @@ class Ranges:
         return self.high / 2 - self.low / 2
 
     def numbers(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """Return the middle and the inverse of half the width, as kernels take them."""
-        return self.middle.astype(dtype), (1 / self.half).astype(dtype)
+        """Return the middle and the inverse of half the width, as kernels take them.
+
+        Raises
+        ------
+        ValueError
+            If they are beyond the precision of the rows.
+        """
+        with np.errstate(over="ignore"):
+            numbers = self.middle.astype(dtype), (1 / self.half).astype(dtype)
+        if not np.all(np.isfinite(numbers)):
+            raise ValueError(f"bounds are too far apart, or too near, for {dtype} rows: rescale X")
+        return numbers
 
     def mapped(self, X: np.ndarray) -> np.ndarray:
         """Return rows in [-1, 1], in the precision of X, as kernels map them when they load them.
@@ -60,3 +70,20 @@ class Ranges:
         middle, factor = self.numbers(X.dtype)
         with np.errstate(over="ignore"):
             return np.clip((X - middle) * factor, -1, 1)
+
+    def of_mapped(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return parameters of mapped rows, from those of rows within the ranges.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_outputs, n_features)
+            Coefficients.
+        intercept : ndarray of shape (n_outputs,)
+            Intercepts.
+        """
+        return coef * self.half, intercept + coef @ self.middle
+
+    def of_values(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return parameters of rows within the ranges, from those of mapped rows."""
+        coef = coef / self.half
+        return coef, intercept - coef @ self.middle

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.guarantees import Guarantee
@@ -28,6 +29,7 @@ from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, refuse_elsewhere, weights_in_fit
 from skdpdyn.training.plan import plan
+from skdpdyn.training.ranges import RANGES
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.request import request_of
 from skdpdyn.training.start import NUMBERS
@@ -81,6 +83,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         ``X @ coef_.T + intercept_`` for rows that the map does not shorten: those of norm at most
         ``radius`` whose norm after ``weights`` is at most ``norm``. Longer rows, and all sparse
         rows, are scaled to that norm. None: rows are scaled into the ball of radius ``data_norm``.
+    ranges_ : ndarray of shape (n_features, 2) or None
+        Ranges of the columns, public once they are bought: ``coef_`` is in units of X inside them,
+        and predictions clip to them. ``conditioning_`` is of columns brought to [-1, 1] by them.
+        None: rows are taken as they are.
     diagnostics_ : dict
         With ``diagnostics=True``: the part of the rows that is shortened, and of numbers to learn
         that is clipped, released with noise, each as a dict of ``share`` and of the ends ``low``
@@ -139,6 +145,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     class_weight_: dict[Any, float]
     bought_: dict[str, float]
     start_: str | None = None
+    ranges_: np.ndarray | None = None
     feature_names_in_: np.ndarray
 
     def __init__(
@@ -147,6 +154,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
+        bounds: Any = None,
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",
@@ -175,12 +183,20 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             Strength of the L2 penalty on the mean loss, >= 0: scikit-learn's alpha is n times this
             one, and its C is 1/(n alpha). The intercept is penalised too. "auto": too weak to be
             felt within the training time.
+        bounds : "auto", pairs, dict or None, default=None
+            Ranges of the columns of dense rows: values beyond count as the nearer end, and columns
+            are trained on in [-1, 1]. "auto": a part of the budget, up to 3.5 %, buys them where it
+            also buys a map of rows (``conditioning``): whatever the units of X, nothing has to be
+            known of it. A ``start`` lends its own. Public bounds, one pair for all columns, one a
+            column, or one for each column name, cost nothing. Do not take them from the data. None:
+            rows are taken as they are, within ``data_norm``. With ``data_norm`` or ``conditioning``
+            "auto" is None; so it is for sparse rows, and for solvers that buy no map.
         data_norm : float or "auto", default="auto"
             Public bound on the Euclidean norm of a row: longer rows are scaled down to it. Do not
-            take it from the data. "auto": the root of the number of columns where a typical length
-            is bought of the rows (dense rows with ``conditioning``), which suits columns in [0, 1]
-            or [-1, 1]; elsewhere 1. There the noise is in proportion to it, so a typical norm
-            serves better than the largest.
+            take it from the data. "auto": the root of the number of columns within ``bounds``,
+            which rows in [-1, 1] never exceed, and where a typical length is bought of the rows
+            (dense rows with ``conditioning``); elsewhere 1. There the noise is in proportion to it,
+            so a typical norm serves better than the largest.
         start : fitted linear model, tuple (coef, intercept) or None, default=None
             Where training starts, in units of X and y: a private model, which is paid for by a
             guarantee of its own (`total_privacy` names it; of the same records, both are charged),
@@ -247,6 +263,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         self.epsilon = epsilon
         self.delta = delta
         self.alpha = alpha
+        self.bounds = bounds
         self.data_norm = data_norm
         self.start = start
         self.clip = clip
@@ -328,12 +345,20 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
+            *["the columns' bounds"] * (self.ranges_ is not None and not is_auto(self.bounds)),
             *self._shortening(),
             "every parameter of the estimator",
             *self._public_targets(),
             *[begun] * (self.start_ == NUMBERS),
             *self._estimand(),
         )
+
+    def _bought_ranges(self):
+        """Return whether this fit has paid for its ranges of columns."""
+        return RANGES in (getattr(self.mechanism_, "names", None) or ())
+
+    def _bought_facts(self):
+        return ("ranges of columns",) if self._bought_ranges() else ()
 
     def _estimand(self):
         """Say whose predictions are right, and which facts weights of rows may follow from."""
@@ -438,13 +463,22 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the products of rows, mapped as in fit, with the coefficients."""
         check_is_fitted(self)
         X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
+        coef, moved = self.coef_, 0.0
+        if self.ranges_ is not None:
+            if sparse.issparse(X):
+                raise ValueError("X is sparse, and this model has bounds: pass X.toarray()")
+            ranges = Ranges(*self.ranges_.T)
+            (coef, moved), X = ranges.of_mapped(coef.astype(np.float64), 0.0), ranges.mapped(X)
         if self.conditioning_ is not None:
-            return self._conditioned_products(X, self.conditioning_.row_map)
+            products = self._conditioned_products(X, coef, self.conditioning_.row_map)
+            return products if self.ranges_ is None else products + X.dtype.type(moved)
         scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
-        products = X @ self.coef_.T.astype(X.dtype, copy=False)
-        return products * (scale[:, None] if products.ndim == 2 else scale)
+        products = X @ coef.T.astype(X.dtype, copy=False)
+        products = products * (scale[:, None] if products.ndim == 2 else scale)
+        return products if self.ranges_ is None else products + X.dtype.type(moved)
 
-    def _conditioned_products(self, X, row_map):
+    @staticmethod
+    def _conditioned_products(X, coef, row_map):
         """Return `_scaled_products` under a map, which leaves short rows as they are."""
         if sparse.issparse(X) and row_map.centre is not None:
             raise ValueError(
@@ -453,12 +487,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             )
         with silent_arithmetic():
             scale, offset, _ = row_map.factors(X)
-            products = X @ self.coef_.T.astype(X.dtype, copy=False)
+            products = X @ coef.T.astype(X.dtype, copy=False)
             scale = (scale * row_map.norm).astype(X.dtype)
             products = products * (scale[:, None] if products.ndim == 2 else scale)
             if row_map.centre is not None:
                 # the intercept contains the shift by the centre already
-                shift = -(self.coef_.astype(np.float64) @ row_map.centre)
+                shift = -(coef.astype(np.float64) @ row_map.centre)
                 lost = offset * row_map.norm - 1
                 products += (np.multiply.outer(lost, shift)).astype(X.dtype)
         return products
@@ -466,8 +500,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def to_sklearn(self) -> Any:
         """Return a fitted pipeline of scikit-learn with the same predictions.
 
-        Its first step is the public map of rows, a `skdpdyn.preprocessing.RowMapper`, its second a
-        linear model of scikit-learn with this model's coefficients. (To copy ``coef_`` alone is not
+        Its steps are the ranges of the columns, if there are any, as a
+        `skdpdyn.preprocessing.BoundsScaler`, the public map of rows, a
+        `skdpdyn.preprocessing.RowMapper`, and a linear model of scikit-learn with this model's
+        coefficients, in units of what the ranges make of X. (To copy ``coef_`` alone is not
         enough: long rows are shortened before.) In double precision predictions agree to 1e-12.
         The pipeline does not know what was spent: keep ``privacy_report()`` beside it.
 
@@ -486,7 +522,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """
         from sklearn.pipeline import Pipeline
 
-        from skdpdyn.preprocessing import RowMapper  # slow to load
+        from skdpdyn.preprocessing import BoundsScaler, RowMapper  # slow to load
 
         check_is_fitted(self)
         conditioning = getattr(self, "conditioning_", None)
@@ -505,10 +541,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         model, targets = self.family.twin(), getattr(self, "classes_", np.ones(2))
         # Fit on zeros, so that scikit-learn sets its attributes; then overwrite the learnt ones
         rows = np.zeros((len(targets), self.n_features_in_))
-        pipeline = Pipeline([("rows", mapper), ("model", model)]).fit(rows, targets)
+        steps, (coef, intercept) = (
+            [("rows", mapper), ("model", model)],
+            (self.coef_, self.intercept_),
+        )
+        if self.ranges_ is not None:
+            steps.insert(0, ("ranges", BoundsScaler(self.ranges_, (-1.0, 1.0))))
+            coef, intercept = Ranges(*self.ranges_.T).of_mapped(coef, intercept)
+        pipeline = Pipeline(steps).fit(rows, targets)
         if hasattr(self, "feature_names_in_"):
-            mapper.feature_names_in_ = self.feature_names_in_
-        coef, intercept = self.coef_, self.intercept_
+            steps[0][1].feature_names_in_ = self.feature_names_in_
         if coef.ndim == 2 and len(coef) == 2:  # for two classes scikit-learn keeps the difference
             coef, intercept = np.diff(coef, axis=0), np.diff(intercept)
         model.coef_, model.intercept_ = (
@@ -615,6 +657,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
+        bounds: Any = None,
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",
@@ -638,6 +681,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             epsilon,
             delta,
             alpha=alpha,
+            bounds=bounds,
             data_norm=data_norm,
             start=start,
             clip=clip,
@@ -761,6 +805,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
+        bounds: Any = None,
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",
@@ -782,6 +827,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
             epsilon,
             delta,
             alpha=alpha,
+            bounds=bounds,
             data_norm=data_norm,
             start=start,
             clip=clip,

@@ -19,6 +19,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap, mapping_error
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Adjacency
@@ -170,6 +171,7 @@ class FittedConditioning:
     row_map: RowMap
     shortened: float | None = None  # part of the rows that is longer, by rule; None: not by rule
     sources: tuple[Source, ...] = field(default=(), repr=False)  # its model, and that one's
+    ranges: Ranges | None = None  # that columns come to [-1, 1] by before; None: rows as they are
 
     @property
     def mean(self) -> np.ndarray | None:

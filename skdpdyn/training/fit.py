@@ -166,7 +166,8 @@ def _public(learning):
         "start_": None if request.start is None else request.start.what,
         "conditioning_": None
         if row_map is None
-        else FittedConditioning(row_map, learning.shortened),
+        else FittedConditioning(row_map, learning.shortened, ranges=learning.rows.ranges),
+        "ranges_": None if learning.rows.ranges is None else learning.rows.ranges.pairs,
         **target.attributes,
     }
     if request.expansion is not None:
@@ -193,6 +194,8 @@ def _publish_parameters(model, learning: Learning) -> None:
     rows, request = learning.rows, learning.plan.request
     parameters = learning.plan.objective.split(learning.theta)
     coef, intercept = _in_units_of_x(*parameters, rows.map, *learning.units)
+    if rows.ranges is not None:
+        coef, intercept = rows.ranges.of_values(coef, intercept)
     published = request.family.targets.published(
         learning.target.attributes,
         coef.astype(rows.dtype),

@@ -13,11 +13,13 @@ from skdpdyn.core.losses import Loss
 from skdpdyn.core.spending import COUNTS, TRAINING, Share, Spending, total_of
 from skdpdyn.data.base import target_rounding
 from skdpdyn.data.coded import Coded
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.additive import with_levels
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.training.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.training.family import Part, TargetUnits
+from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
 from skdpdyn.training.reading import Reading
 from skdpdyn.training.start import encoded
 from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Request
@@ -39,6 +41,22 @@ class Diagnostics(Part):
         """See `Part.learn`."""
         data_norm = learning.plan.request.radius
         learning.diagnostics = diagnose(learning.rows, learning.flags, data_norm, spending)
+
+
+class ColumnRanges(Part):
+    """Ranges of columns of numbers, public or bought, by which rows come to [-1, 1]."""
+
+    def share(self, request):
+        """See `Part.share`."""
+        return shares_of_ranges(request.strength) if request.buys_ranges else {}
+
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        rows, ranges = learning.rows, learning.plan.request.ranges
+        if ranges is None:
+            pairs = bought_ranges(rows.octave_counts(), rows.part_counts, spending, rows.dtype.name)
+            ranges = Ranges(*pairs.T)
+        learning.rows = rows.with_ranges(ranges)
 
 
 class RowsMap(Part):
@@ -485,6 +503,8 @@ class StartingPoint(Part):
         targets, attributes = request.family.targets, learning.target.attributes
         coef, intercept = encoded(targets, attributes, request.start, request.fit_intercept)
         coef, intercept = coef / factor, (intercept - shift) / factor
+        if learning.rows.ranges is not None:
+            coef, intercept = learning.rows.ranges.of_mapped(coef, intercept)
         if row_map is not None:
             intercept = intercept - row_map.shift(coef)
             coef = coef * row_map.norm
@@ -502,6 +522,6 @@ class StartingPoint(Part):
 
 
 DIAGNOSTICS, COLUMN_LEVELS, CELLS = Diagnostics(), ColumnLevels(), Distributions()
-ROWS_MAP, PRODUCTS = RowsMap(), Products()
+COLUMN_RANGES, ROWS_MAP, PRODUCTS = ColumnRanges(), RowsMap(), Products()
 CLASS_WEIGHTS, ROWS_CURVATURE = ClassWeights(), Curvature()
 START, RESIDUAL, TOTAL = StartingPoint(), MeanResidual(), WeightTotal()

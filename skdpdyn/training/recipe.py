@@ -26,6 +26,7 @@ from skdpdyn.training.parts import (
     CELLS,
     CLASS_WEIGHTS,
     COLUMN_LEVELS,
+    COLUMN_RANGES,
     DIAGNOSTICS,
     PRODUCTS,
     RESIDUAL,
@@ -48,8 +49,10 @@ class AsIs(Recipe):
 
     def parts(self, request):
         """See `Recipe.parts`."""
+        ranged = request.buys_ranges or request.ranges is not None
         return (
             *_where(request.buys_targets, LABELS),
+            *_where(ranged, COLUMN_RANGES),
             *_where(request.diagnostics, DIAGNOSTICS),
             *_where(request.least_weight < 1 and (self.maps or self.composes), TOTAL),
             *self.bought(request),

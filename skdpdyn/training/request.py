@@ -3,7 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from skdpdyn.core import rules
+from skdpdyn.core.expansion import bounds_by_column
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import is_auto
@@ -68,16 +72,46 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
         start=start,
         picks=is_auto(model.solver),
     )
+    if expansion is None:
+        request = replace(request, ranges=_ranges_of(model, request))
     if start is not None:
         request = _with_map_of_start(request, model.start)
     buys = bool(bought) and request.strength >= rules.LABELS_STRENGTH and request.is_gaussian
     request = replace(request, recipe=recipe_of(request), buys_targets=buys)
     if seen.loss is None and bought and not request.recipe.composes:
         model.family.loss_of(None)  # refuses where the cost depends on it
+    if expansion is None and request.ranges is None:
+        request = replace(request, buys_ranges=_buys_ranges(model, request))
     if not is_auto(model.data_norm):
         return request
     bought = request.recipe.maps and request.given is None and not request.is_sparse
-    return replace(request, data_norm=rules.data_norm(n_features, bought))
+    known = bought or request.buys_ranges or request.ranges is not None
+    return replace(request, data_norm=rules.data_norm(n_features, known))
+
+
+def _ranges_of(model, request):
+    """Return the ranges of columns that are public: given, or lent by a map or a start."""
+    bounds: Any = getattr(model, "bounds", None)  # an older class outside may lack it
+    lent: Any = getattr(request.conditioning, "ranges", None)
+    if is_auto(bounds):
+        of_start = getattr(model.start, "ranges_", None)
+        return Ranges(*of_start.T) if lent is None and of_start is not None else lent
+    if bounds is None:
+        return lent
+    if request.is_sparse:
+        raise ValueError("bounds would make sparse rows dense: use bounds=None, or X.toarray()")
+    names = getattr(model, "feature_names_in_", None)
+    ranges = Ranges(*bounds_by_column(bounds, "bounds", request.n_features, names).T)
+    if lent is not None and not np.array_equal(lent.pairs, ranges.pairs):
+        raise ValueError("bounds are others than those of conditioning: use bounds='auto'")
+    return ranges
+
+
+def _buys_ranges(model, request):
+    """Return whether ranges of columns are bought: of dense rows, on the way to a map of rows."""
+    free = is_auto(model.data_norm) and is_auto(model.conditioning) and request.start is None
+    asked = is_auto(getattr(model, "bounds", None))
+    return asked and free and request.recipe.maps and not request.is_sparse
 
 
 def _loss_of(model):
@@ -116,7 +150,12 @@ def _with_map_of_start(request, start):
     if not (wanted and isinstance(found, FittedConditioning)):
         return request
     suits = found.unit == request.is_sparse and (request.fit_intercept or found.mean is None)
+    suits &= _alike(found.ranges, request.ranges)
     return replace(request, conditioning=found) if suits else request
+
+
+def _alike(one, other):
+    return one is other or (None not in (one, other) and np.array_equal(one.pairs, other.pairs))
 
 
 def _start_of(model, solver, n_features, loss):

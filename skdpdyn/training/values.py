@@ -21,6 +21,7 @@ from skdpdyn.core.losses import Loss
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, Spent
 from skdpdyn.data.base import Rows
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget, composition
 from skdpdyn.privacy._types import Mechanism
@@ -166,6 +167,8 @@ class Request:
     has_exposure: bool = False
     expansion: Expansion | None = None
     start: Start | None = None
+    ranges: Ranges | None = None  # public ones of the columns, or those of a map or a start
+    buys_ranges: bool = False
     of_rows: bool = False  # whether predictions are those of a mean row, not of a mean person
     least_weight: float = 1.0  # public, of weights divided by their largest
     buys_targets: bool = False  # whether labels, or bounds of targets, are bought
