@@ -4,21 +4,21 @@ is worth there.
 ``python -m benchmarks constants --data DIR``: each rule of `skdpdyn.core.rules` at half, as it is,
 and doubled, the others as they are, on Adult, MAGIC, California, a sample of 20,000 flights and pen
 digits, at epsilon 0.1 and 1, replace_one. Where a rule depends on n mu / f, that is halved and
-doubled, so that the rule is reached later or earlier; otherwise its value is. Splits are drawn as
-in ``accuracy.py``; seeds are their numbers, so that fits which a rule does not touch are the same
-fit. Gains are hundredths of log loss, with the sign changed, over the same splits with today's
-rule. Errors are standard errors over splits.
+doubled, so that the rule is reached later or earlier; otherwise its value is. Seeds are the numbers
+of splits, so that fits which a rule does not touch are the same fit. Gains are hundredths of log
+loss, with the sign changed, over the same splits with today's rule. Errors are standard errors over
+splits.
 
 For each set left out: the value with the largest mean gain on the others, and its gain on the set.
 "shares" are those of dense rows and of the curvature, all together. least_strength decides nothing
 on so many rows: its half and its double are tried on the first rows of each training part, as many
 as are between the two values.
 
-``--out FILE`` is written anew after every split, so that a run may be stopped. A split takes about
-a minute of one core.
+``--out FILE`` is written anew after every split, so that a run may be stopped.
+
+Minutes: 1 a split, of which there are 20; 1 with ``--quick``, Adult and flights alone.
 """
 
-import argparse
 import math
 import warnings
 from contextlib import ExitStack
@@ -29,21 +29,8 @@ from unittest.mock import patch
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.accuracy import (
-    DATA,
-    Problem,
-    adult,
-    california,
-    encoded,
-    log_loss,
-    magic,
-    mean_and_error,
-    pendigits,
-    splits,
-)
-from skdpdyn import PrivateLogisticRegression
+from benchmarks._common import loaded, log_loss, mean_and_error, parser, problem, splits
 from skdpdyn.core import rules
-from skdpdyn.datasets import load_flights
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.budget import Budget
@@ -65,18 +52,7 @@ PLACES = {
 }
 
 
-def flights(directory):
-    """Return the sample of flights that the package has."""
-    data = load_flights()
-    X, y = encoded(data.data, data.bounds, data.categories), data.target.to_numpy(bool)
-
-    def private(**budget):
-        return PrivateLogisticRegression(classes=[False, True], **budget)
-
-    return Problem("Flights", X, y, private, [])
-
-
-SETS = {loader.__name__: loader for loader in (adult, magic, california, flights, pendigits)}
+SETS = "adult", "magic", "california", "flights", "pendigits"
 
 
 def times(rule, factor):
@@ -140,9 +116,8 @@ def of_sets(found, names, constant, factor):
     return np.mean(mean), math.sqrt(np.sum(np.square(errors))) / len(names)
 
 
-def table(found, n_splits):
+def table(found, names, n_splits):
     """Return the tables as text."""
-    names = list(SETS)
     lines = [
         f"Gain over today's rule, in hundredths of log loss, {n_splits} splits, replace_one",
         f"{'constant':>16} {'times':>5} {'epsilon':>7}" + "".join(f"{name:>15}" for name in names),
@@ -177,27 +152,25 @@ def table(found, n_splits):
     return "\n".join(lines) + "\n"
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--out", type=Path, help="file for the tables")
-    arguments = parser.parse_args(argv)
-    problems = {name: loader(arguments.data) for name, loader in SETS.items()}
-    found = {}
-    rows = {
-        name: list(splits(len(problem.y), arguments.splits)) for name, problem in problems.items()
-    }
-    for split in range(arguments.splits):
-        for name, problem in problems.items():
+def main(arguments=None):
+    """Print the tables."""
+    made = parser(__doc__)
+    made.add_argument("--splits", type=int, default=20)
+    made.add_argument("--out", type=Path, help="file for the tables")
+    asked = made.parse_args(arguments)
+    if asked.quick:
+        asked.splits = 1
+    names = ("adult", "flights") if asked.quick else SETS
+    problems, found = dict(loaded(names, lambda name: problem(name, asked.data))), {}
+    for split in range(asked.splits):
+        for name, data in problems.items():
+            train, test = splits(len(data.y), split + 1)[split]
             with threadpool_limits(1):
-                each = [gains(problem, e, split, *rows[name][split]) for e in EPSILONS]
+                each = [gains(data, epsilon, split, train, test) for epsilon in EPSILONS]
             for constant, factor in each[0]:
                 values = [gain[constant, factor] for gain in each]
                 found.setdefault((name, constant, factor), []).append(values)
-        text = table(found, split + 1)
-        if arguments.out:
-            arguments.out.write_text(text)
+        text = table(found, list(problems), split + 1)
+        if asked.out:
+            asked.out.write_text(text)
     print(text)

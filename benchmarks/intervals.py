@@ -8,14 +8,15 @@ a 99.9 % interval that lies outside of 0.935 to 0.975. 400 repetitions of a cell
 and 5 columns take about 20 s of a processor.
 
 Methods: `private_regression`, and for linear regression BinAgg (Lin, Slavkovic and Bhoomireddy
-2025, arXiv 2510.16974) and the private bootstrap (Wang, Cheng and Awan 2022, arXiv 2210.06140), see
-`benchmarks._rivals_intervals`.
+2025, arXiv 2510.16974) and the private bootstrap (Wang, Cheng and Awan 2022, arXiv 2210.06140),
+after their papers' abstracts and authors' code: their noise is a floating-point normal.
 Designs: neighbouring columns have a correlation of 0.5 or of 0.95, or columns have a long tail. All
 methods know that columns are within -1 and 1. The data of "robust" have another link than the
 model, and the target is the best approximation to it.
+
+Minutes: 600 of a processor for the whole grid; 0.5 with ``--quick``, one cell of each method.
 """
 
-import argparse
 import time
 import warnings
 from functools import cache
@@ -23,9 +24,9 @@ from itertools import product
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
-from benchmarks._rivals_intervals import binagg, bootstrap
+from benchmarks._common import parser
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.inference import private_regression
 from skdpdyn.privacy import Budget
@@ -36,6 +37,7 @@ LARGE = 20_000  # records, above which repetitions are fewer
 NOISE = 0.5  # of the linear target, whose bounds are -4 and 4
 _QUANTILE = 1.959963984540054
 _FAILS = 3.2905  # normal quantile of 99.9 %
+MOST_BINS, N_RESAMPLES = 4096, 50  # of rivals
 
 
 def coefficients(n_features):
@@ -98,6 +100,110 @@ def by_regression(X, y, form, epsilon, adjacency):
     options = {"epsilon": epsilon, "adjacency": adjacency, "robust": form == "robust"}
     _, table = private_regression(model, X, y, bounds=(-1, 1), **of_target, **options)
     return table.params, table.bse
+
+
+def binagg(X, y, largest, mu, rng=None):
+    """Return estimates and standard errors of BinAgg, the intercept last.
+
+    Lin, Slavkovic and Bhoomireddy (2025), Algorithms 1 and 2 and Theorem 4.2. PrivTree (Zhang, Xiao
+    and Xie 2016) halves the box of the columns, dimension after dimension, where noisy counts are
+    large. Of each bin the count and the sums of columns and target are released; the four parts
+    have mu as 1 : 3 : 3 : 3, as in the authors' package (binagg). Weighted least squares are
+    corrected for the noise on the sums, and the sandwich of the corrected scores is their
+    covariance.
+
+    Three things are not as in that package: noise on the sums of d columns is sqrt(d) times as
+    large, since a record moves all of them (the package's noise is for one column); the correction
+    of information is not divided by the number of bins; and counts are not rescaled to n.
+
+    Rows are within -1 and 1, targets are clipped at ``largest``, and mu is for records that join or
+    leave.
+    """
+    rng = np.random.default_rng(rng)
+    mu_bins, mu_sums = mu / np.sqrt(28), 3 * mu / np.sqrt(28)
+    bins = _privtree(X, mu_bins, rng)
+    y, d = np.clip(y, -largest, largest), X.shape[1]
+    sums, noise = [], []
+    for chosen, low, high in bins:
+        reach = np.maximum(np.abs(low), np.abs(high)) * np.sqrt(d) / mu_sums
+        count = chosen.size + rng.standard_normal() / mu_sums
+        columns = X[chosen].sum(axis=0) + reach * rng.standard_normal(d)
+        target = y[chosen].sum() + largest / mu_sums * rng.standard_normal()
+        if count >= 2:
+            sums.append(np.concatenate([columns, [count, target]]))
+            noise.append(np.append(reach, 1 / mu_sums) ** 2)
+    if len(sums) <= d + 1:
+        return np.full((2, d + 1), np.nan)
+    sums, noise = np.array(sums), np.array(noise)
+    S, t, weight = sums[:, :-1], sums[:, -1], 1 / sums[:, -2]
+    information = (S.T * weight) @ S - np.diag(weight @ noise)
+    if not np.linalg.eigvalsh(information)[0] > 0:
+        return np.full((2, d + 1), np.nan)
+    inverse = np.linalg.inv(information)
+    beta = inverse @ (S.T @ (weight * t))
+    scores = S * (weight * (t - S @ beta))[:, None] + weight[:, None] * noise * beta
+    covariance = inverse @ (scores.T @ scores) @ inverse * len(S) / (len(S) - d - 1)
+    return beta, np.sqrt(np.diag(covariance))
+
+
+def _privtree(X, mu, rng):
+    """Return bins as (numbers of rows, low, high), by mu-GDP through pure epsilon."""
+    epsilon = np.log(ndtr(mu / 2) / ndtr(-mu / 2))
+    scale = 3 / epsilon  # (2 b - 1) / (b - 1) / epsilon of b = 2 children
+    decay = scale * np.log(2)
+    d = X.shape[1]
+    waiting, bins = [(np.arange(len(X)), -np.ones(d), np.ones(d), 0)], []
+    while waiting:
+        chosen, low, high, depth = waiting.pop(0)
+        biased = max(chosen.size - depth * decay, -decay) + rng.laplace(scale=scale)
+        if not biased > 0 or len(waiting) + len(bins) >= MOST_BINS or depth > 60:
+            bins.append((chosen, low, high))
+            continue
+        j, middle = depth % d, (low[depth % d] + high[depth % d]) / 2
+        first = X[chosen, j] <= middle
+        below, above = high.copy(), low.copy()
+        below[j] = above[j] = middle
+        waiting.append((chosen[first], low, below, depth + 1))
+        waiting.append((chosen[~first], above, high, depth + 1))
+    return bins
+
+
+def bootstrap(X, y, largest, mu, rng=None):
+    """Return estimates and standard errors of the private bootstrap, the intercept last.
+
+    Wang, Cheng and Awan (2022): B resamples, each released by a Gaussian mechanism with
+    mu / sqrt((2 - 2/e) B), cost mu asymptotically. The paper's examples are means, logistic and
+    quantile regression; here, for linear regression, the moments of rows and target are released,
+    with the noise of one matrix. The distribution of the estimates less that of the known
+    noise (deconvolution, of normal distributions) is that of the sample.
+
+    Rows are within -1 and 1, targets are clipped at ``largest``, and mu is for records that join or
+    leave.
+    """
+    rng, n = np.random.default_rng(rng), len(X)
+    Z = np.column_stack([X, np.ones(n), np.clip(y, -largest, largest) / largest])
+    size = Z.shape[1]
+    std = size * np.sqrt((2 - 2 / np.e) * N_RESAMPLES) / mu  # of the largest row's square
+    moments = []
+    for _ in range(N_RESAMPLES):
+        times = np.bincount(rng.integers(0, n, n), minlength=n)
+        noise = rng.standard_normal((size, size)) * std / np.sqrt(2)
+        noise = np.triu(noise, 1)
+        noise += noise.T + np.diag(rng.standard_normal(size) * std)
+        moments.append((Z.T * times) @ Z + noise)
+    moments = np.array(moments)
+    mean = moments.mean(axis=0)
+    if not np.linalg.eigvalsh(mean[:-1, :-1])[0] > 3 * std * np.sqrt(2 * size / N_RESAMPLES):
+        return np.full((2, size - 1), np.nan)
+    inverse = np.linalg.inv(mean[:-1, :-1])
+    beta = inverse @ mean[:-1, -1]
+    estimates = beta + (moments[:, :-1, -1] - moments[:, :-1, :-1] @ beta) @ inverse
+    spread = estimates.var(axis=0, ddof=1)
+    of_noise = std**2 / 2 * (1 + beta @ beta) * inverse @ inverse
+    of_noise += std**2 / 2 * np.outer(inverse @ beta, inverse @ beta)
+    of_noise = np.diag(of_noise)
+    variance = np.maximum(spread - of_noise, 0) + of_noise / N_RESAMPLES
+    return beta * largest, np.sqrt(variance) * largest
 
 
 def of_rival(method):
@@ -173,42 +279,39 @@ def line(cell, repetitions):
     )
 
 
-def main(argv=None):
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--repetitions", type=int, default=2000, help="of up to 20,000 records")
-    parser.add_argument("--large-repetitions", type=int, default=200, help="of more records")
-    parser.add_argument("--n-samples", type=int, nargs="+", default=[1000, 20_000, 1_000_000])
-    parser.add_argument("--n-features", type=int, nargs="+", default=[2, 5, 20])
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.3, 1.0, 4.0])
+def main(arguments=None):
+    """Print a line for each cell."""
+    made = parser(__doc__)
+    made.add_argument("--repetitions", type=int, default=2000, help="of up to 20,000 records")
+    made.add_argument("--large-repetitions", type=int, default=200, help="of more records")
     both = ["add_remove", "replace_one"]
-    parser.add_argument("--adjacency", nargs="+", default=both, choices=both)
-    parser.add_argument("--design", nargs="+", default=list(DESIGNS), choices=DESIGNS)
-    parser.add_argument("--form", nargs="+", default=list(FORMS), choices=FORMS)
-    parser.add_argument("--method", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--jobs", type=int, default=1)
-    arguments = parser.parse_args(argv)
+    grid = {
+        "form": (FORMS, str),
+        "adjacency": (both, str),
+        "design": (list(DESIGNS), str),
+        "n-samples": ([1000, 20_000, 1_000_000], int),
+        "n-features": ([2, 5, 20], int),
+        "epsilon": ([0.3, 1.0, 4.0], float),
+        "method": (list(METHODS), str),
+    }
+    for name, (values, kind) in grid.items():
+        made.add_argument(f"--{name}", nargs="+", type=kind, default=values, help=f"of {values}")
+    made.add_argument("--jobs", type=int, default=1)
+    asked = made.parse_args(arguments)
     start = time.perf_counter()
     print(
         f"{'form':<10} {'adjacency':<11} {'design':<10} {'n':>7} {'d':>3} {'eps':>4} "
         f"{'method':<10} {'times':>5} {'answered':>9} {'coverage':>9} "
         f"{'low':>6} {'high':>6} {'worst':>6} {'width':>6}"
     )
-    cells = product(
-        arguments.form,
-        arguments.adjacency,
-        arguments.design,
-        arguments.n_samples,
-        arguments.n_features,
-        arguments.epsilon,
-        arguments.method,
-    )
+    cells = product(*(getattr(asked, name.replace("-", "_")) for name in grid))
+    if asked.quick:
+        asked.repetitions = 20
+        cells = product(FORMS, both[:1], ["correlated"], [20_000], [2], [1.0], METHODS)
     cells = [cell for cell in cells if cell[-1] not in RIVALS or cell[0] == "linear"]
-    lines = Parallel(n_jobs=arguments.jobs, return_as="generator")(
-        delayed(line)(cell, times)
+    lines = Parallel(n_jobs=asked.jobs, return_as="generator")(
+        delayed(line)(cell, asked.repetitions if cell[3] <= LARGE else asked.large_repetitions)
         for cell in cells
-        for times in [arguments.repetitions if cell[3] <= LARGE else arguments.large_repetitions]
     )
     for told in lines:
         print(told, flush=True)

@@ -70,12 +70,12 @@ print(f"{'no privacy':>10} {'linear':18} {not_private:>9.4f}")
 # %%
 # What the budget buys
 # --------------------
-# For comparison, three other libraries at the same budgets. ``python -m benchmarks
-# rivals_accuracy`` measured diffprivlib's logistic regression (0.6.6) and DP-SGD of Opacus (1.6),
-# set up as by Yu et al. (2020), on the same columns; ``python -m benchmarks peers --accuracy``
-# measured DP-EBM of InterpretML (0.7.8) on the raw table, the better of two learning rates at each
-# budget. diffprivlib promises delta = 0, which costs accuracy; neighbours of the other two add or
-# remove a record, which is the weaker promise.
+# For comparison, three other libraries at the same budgets, measured beforehand: diffprivlib's
+# logistic regression (0.6.6) and DP-SGD of Opacus (1.6), set up as by Yu et al. (2020), on the same
+# columns; DP-EBM of InterpretML (0.7.8) on the raw table, the better of two learning rates at each
+# budget. ``python -m benchmarks arena`` compares more models, with nothing tuned. diffprivlib
+# promises delta = 0, which costs accuracy; neighbours of the other two add or remove a record: that
+# is the weaker promise.
 
 others = {  # mean and standard deviation over three splits
     "InterpretML": ("v", [0.754, 0.799, 0.830, 0.846, 0.849], [0.005, 0.006, 0.001, 0.002, 0.001]),

@@ -258,8 +258,8 @@ def test_a_search_takes_pure_trials():
 @pytest.mark.system
 @pytest.mark.slow
 def test_calibration_is_monotone_in_every_argument():
-    """A few of the pairs that `python -m benchmarks accounting --pairs 1000` draws."""
-    from benchmarks.accounting import larger_needs
+    """A few of the pairs that `python -m benchmarks theory accounting` draws."""
+    from benchmarks.theory import larger_needs
 
     pairs = larger_needs(4, np.random.default_rng(1))
     assert len(pairs) == 4

@@ -3,8 +3,7 @@ Which algorithm?
 ================
 
 The default against noisy SGD, DP-SGD, and noise that is added once, at the same budgets: 10,000
-records of the Adult census data, all defaults. ``python -m benchmarks accuracy --compare`` asks it
-at length.
+records of the Adult census data, all defaults.
 """
 
 import matplotlib.pyplot as plt

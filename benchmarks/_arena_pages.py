@@ -1,0 +1,147 @@
+"""README's and the docs' tables, and the figure of ranks, of the lines of ``doc/arena.csv``."""
+
+import numpy as np
+import pandas as pd
+
+from benchmarks._common import ROOT, TABLES
+
+DOC = ROOT / "doc"
+OURS = "linear", "additive"
+START, END = "<!-- arena: written by python -m benchmarks arena --pages -->", "<!-- end -->"
+EPSILONS = 0.1, 0.3, 1.0, 3.0, 10.0
+AT_ONE = "accuracy", "auc", "log_loss", "ece", "ratio", "r2", "seconds", "megabytes"
+
+
+def read(path):
+    """Return the lines with a score each, AUC or R2, those without privacy at every epsilon."""
+    lines = pd.read_csv(path)
+    lines = lines[lines["splits"] > 0]
+    for end in ("", "_error"):
+        lines[f"score{end}"] = lines[f"auc{end}"].fillna(lines[f"r2{end}"])
+    without = lines["relation"] == "none"
+    lines["label"] = lines["model"].where(without, lines["model"] + ", " + lines["relation"])
+    copies = [lines[~without]] + [lines[without].assign(epsilon=epsilon) for epsilon in EPSILONS]
+    lines = pd.concat(copies, ignore_index=True)
+    own, relation = ~lines["model"].isin(OURS), lines["relation"] != "replace_one"
+    orders = own, lines["relation"] == "none", lines["model"] == "constant", relation
+    lines["place"] = sum(one.to_numpy(int) << (3 - at) for at, one in enumerate(orders))
+    names = [*TABLES, *sorted(set(lines["table"]) - set(TABLES))]
+    lines["number"] = lines["table"].map(names.index)
+    return lines.sort_values(["number", "place", "label", "epsilon"])
+
+
+def write_pages(path):
+    """Write all that is made of the lines."""
+    lines = read(path)
+    (DOC / "arena_scores.txt").write_text(scores(lines))
+    (DOC / "arena_estimates.txt").write_text(estimates(lines))
+    (DOC / "arena_losses.txt").write_text(losses(lines))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    before, _, rest = readme.partition(START)
+    text = f"{before}{START}\n{readme_table(lines)}{END}{rest.partition(END)[2]}"
+    (ROOT / "README.md").write_text(text, encoding="utf-8")
+    draw(lines)
+
+
+def scores(lines):
+    """Return AUC or R2 by epsilon: a block for each table, and a line for each model."""
+    text = ""
+    for table, block in lines.groupby("table", sort=False):
+        name = "AUC" if block["r2"].isna().all() else "R2"
+        text += f"{f'{table}, {name}':<34}" + "".join(f"{e:>13g}" for e in EPSILONS) + "\n"
+        for label, own in block.groupby("label", sort=False):
+            found = {line.epsilon: _score(line) for line in own.itertuples()}
+            shown = EPSILONS if own["relation"].iloc[0] != "none" else EPSILONS[:1]
+            cells = "".join(f"{found.get(epsilon, ''):>13}" for epsilon in shown)
+            text += f"{label:<34}{cells}".rstrip() + "\n"
+        text += "\n"
+    return text
+
+
+def _score(line):
+    """Return a score with its standard error."""
+    return f"{line.score:.0f}" if line.score < -9 else f"{line.score:.3f} +-{line.score_error:.3f}"
+
+
+def estimates(lines):
+    """Return all scores at epsilon 1, and what a fit takes."""
+    text = ""
+    for table, block in lines[lines["epsilon"] == 1].groupby("table", sort=False):
+        text += f"{table:<34}" + "".join(f"{name:>10}" for name in AT_ONE) + "\n"
+        for label, values in block.set_index("label")[list(AT_ONE)].iterrows():
+            cells = ("" if np.isnan(value) else f"{value:.3f}" for value in values)
+            text += f"{label:<34}{''.join(f'{cell:>10}' for cell in cells)}".rstrip() + "\n"
+        text += "\n"
+    return text
+
+
+def losses(lines):
+    """Return where a private rival is ahead of our best, and what is left to boosting."""
+    ours = lines[lines["model"].isin(OURS)].sort_values("score")
+    best = ours.drop_duplicates(["table", "epsilon", "relation"], keep="last")
+    private = lines[~lines["model"].isin(OURS) & (lines["relation"] != "none")]
+    pairs = private.merge(best, on=["table", "epsilon", "relation"], suffixes=("", "_ours"))
+    ahead = pairs[pairs["score"] > pairs["score_ours"]]
+    text = "A private rival is ahead of our better model under its relation, AUC or R2:\n"
+    for one in ahead.itertuples():
+        gap = (one.score - one.score_ours) / np.hypot(one.score_error, one.score_error_ours)
+        text += (
+            f"  {one.table:<11} epsilon {one.epsilon:<4g} {one.label:<29} {_score(one)}, "
+            f"{one.model_ours} {one.score_ours:.3f}: {gap:.1f} errors\n"
+        )
+    text += f"  {len(ahead)} of {len(pairs)} cells\n\n"
+    text += "What boosting without privacy has over our better model, replace_one:\n"
+    heads = "".join(f"{f'at {epsilon:g}':>10}" for epsilon in EPSILONS)
+    text += f"  {'table':<11}{'boosting':>10}{heads}\n"
+    best = best[best["relation"] == "replace_one"].set_index(["table", "epsilon"])["score"]
+    boosting = lines[lines["model"] == "boosting without privacy"]
+    for table, score in boosting.drop_duplicates("table").set_index("table")["score"].items():
+        gaps = (score - best.get((table, epsilon), np.nan) for epsilon in EPSILONS)
+        text += f"  {table:<11}{score:>10.3f}" + "".join(f"{gap:>+10.3f}" for gap in gaps) + "\n"
+    return text
+
+
+def readme_table(lines):
+    """Return the table of README, a line for each table."""
+    heads = {
+        "linear .1": ("linear, replace_one", 0.1),
+        "linear 1": ("linear, replace_one", 1.0),
+        "GAM .1": ("additive, replace_one", 0.1),
+        "GAM 1": ("additive, replace_one", 1.0),
+        "GAM 1†": ("additive, add_remove", 1.0),
+        "DP-EBM 1†": ("DP-EBM, add_remove", 1.0),
+        "linear ‡": ("linear without privacy", 1.0),
+        "boosting ‡": ("boosting without privacy", 1.0),
+    }
+    text = "| table | " + " | ".join(heads) + " |\n|---|" + "---|" * len(heads) + "\n"
+    for table, block in lines.groupby("table", sort=False):
+        found = block.set_index(["label", "epsilon"])["score"]
+        cells = (f"{found.get(key, np.nan):.3f}".replace("nan", "") for key in heads.values())
+        name = "AUC" if block["r2"].isna().all() else "R²"
+        text += f"| {table}, {name} | " + " | ".join(cells) + " |\n"
+    return text
+
+
+def draw(lines):
+    """Draw mean ranks over tables by epsilon, a panel for each relation."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", sharey=True)
+    for axis, relation in zip(axes, ("add_remove", "replace_one"), strict=True):
+        some = lines[lines["relation"].isin([relation, "none"])].copy()
+        some["rank"] = some.groupby(["table", "epsilon"])["score"].rank(ascending=False)
+        for model, own in some.groupby("model", sort=False):
+            ranks = own.groupby("epsilon")["rank"].mean()
+            open_ = own["relation"].iloc[0] == "none"
+            style = {"linestyle": ":", "alpha": 0.7} if open_ else {"marker": "o"}
+            width = 2.5 if model in OURS else 1.2
+            axis.plot(ranks.index, ranks, label=model, linewidth=width, **style)
+        axis.set(title=f"{relation} (dotted: without privacy)", xscale="log", xlabel="epsilon")
+        axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        axis.legend(fontsize="x-small", ncols=2)
+    axes[0].set_ylabel("mean rank over tables; 1 is the best")
+    axes[0].invert_yaxis()
+    figure.savefig(DOC / "arena_ranks.png", dpi=110)

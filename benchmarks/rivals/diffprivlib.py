@@ -1,0 +1,32 @@
+"""diffprivlib with its defaults: linear models and the forest of random splits; pure epsilon."""
+
+import warnings
+
+import numpy as np
+from diffprivlib import models
+
+NEEDS = ["diffprivlib==0.6.6", "scikit-learn==1.5.2", "pandas"]
+MODELS = {"diffprivlib linear": "replace_one", "diffprivlib forest": "add_remove"}
+PACKAGE = "diffprivlib"
+
+
+def fitted(name, table, ask):
+    """Fit a model of diffprivlib to columns in [0, 1] and a column for each level."""
+    X, epsilon = table.numbers(table.X), ask["epsilon"]
+    n_columns, binary = X.shape[1], table.target_bounds is None
+    if name == "diffprivlib forest":
+        if not binary:
+            raise NotImplementedError("it has no forest for targets that are numbers")
+        model = models.RandomForestClassifier(epsilon=epsilon, bounds=(0, 1), classes=[0, 1])
+    elif binary:
+        model = models.LogisticRegression(epsilon=epsilon, data_norm=table.norm, max_iter=1000)
+    else:
+        bounds = np.zeros(n_columns), np.ones(n_columns)
+        target = table.target_bounds
+        model = models.LinearRegression(epsilon=epsilon, bounds_X=bounds, bounds_y=target)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, table.y)
+    if not binary:
+        return lambda X: model.predict(table.numbers(X))
+    return lambda X: model.predict_proba(table.numbers(X))[:, 1]
