@@ -208,7 +208,7 @@ def test_what_ranges_cost_is_known_before_and_reported():
         bounds="auto", classes=[0, 1], **SEEDED
     ).privacy_cost(*RAW.shape)
     assumed = model.privacy_report().as_dict()["assumed"]
-    assert "ranges of columns" in str(assumed["bought, or released before"])
+    assert "bounds: bought for" in str(assumed["bought, or released before"])
     assert "columns' bounds" not in str(assumed["public"])
     for lends in ({"start": model}, {"conditioning": model.conditioning_}):
         other = learnt("logistic", **lends)

@@ -29,7 +29,6 @@ from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, refuse_elsewhere, weights_in_fit
 from skdpdyn.training.plan import plan
-from skdpdyn.training.ranges import RANGES
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.request import request_of
 from skdpdyn.training.start import NUMBERS
@@ -352,13 +351,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             *[begun] * (self.start_ == NUMBERS),
             *self._estimand(),
         )
-
-    def _bought_ranges(self):
-        """Return whether this fit has paid for its ranges of columns."""
-        return RANGES in (getattr(self.mechanism_, "names", None) or ())
-
-    def _bought_facts(self):
-        return ("ranges of columns",) if self._bought_ranges() else ()
 
     def _estimand(self):
         """Say whose predictions are right, and which facts weights of rows may follow from."""

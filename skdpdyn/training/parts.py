@@ -46,6 +46,8 @@ class Diagnostics(Part):
 class ColumnRanges(Part):
     """Ranges of columns of numbers, public or bought, by which rows come to [-1, 1]."""
 
+    fact = "bounds"
+
     def share(self, request):
         """See `Part.share`."""
         return shares_of_ranges(request.strength) if request.buys_ranges else {}
