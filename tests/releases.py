@@ -717,6 +717,10 @@ WAYS_OUT = {
     "PrivateLogisticRegression in ranges": ranged(logistic),
     "PrivateSoftmaxRegression in ranges, persons": ranged(softmax, **PERSONS),
     "PrivateRidge in ranges, weighted": ranged(weighing(ridge), "target", **WEIGHED),
+    "PrivateGAMClassifier in ranges": rich(partial(gam, bounds="auto")),
+    "PrivateGAMClassifier in ranges, persons": rich(
+        weighing(partial(gam, bounds="auto")), **PERSONS, **WEIGHED
+    ),
     "PrivateGAMClassifier weighted": rich(weighing(gam), **WEIGHED),
     "PrivateGAMClassifier": rich(gam),
     "PrivateGAMClassifier of few records": fit(gam),

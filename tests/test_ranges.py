@@ -3,10 +3,12 @@
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 from skdpdyn import (
+    PrivateGAMClassifier,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
@@ -24,6 +26,7 @@ from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.privacy import Budget
+from skdpdyn.solvers import NoisySGD
 from skdpdyn.training.ranges import FINER_RANGES, RANGES, bought_ranges, shares_of_ranges
 
 N = 20_000
@@ -257,3 +260,30 @@ def test_cells_that_are_no_numbers_are_refused_and_not_quoted(cell):
     with pytest.raises(ValueError, match=r"Input X contains|missing values") as error:
         learnt("logistic", X)
     assert "17" not in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore:random_state", "ignore:epsilon")
+def test_additive_models_have_bounds_of_ranges_wherever_rows_are():
+    """Missing values count nowhere; an export predicts the same; a start lends its bounds."""
+    X = RAW.copy()
+    X[::7, 1] = np.nan
+    options = {"bounds": "auto", "classes": [0, 1], "interactions": None} | SEEDED
+    model = PrivateGAMClassifier(**options).fit(X, LABELS)
+    assert model.privacy_ == PrivateGAMClassifier(**options).privacy_cost(*X.shape)
+    assert "bounds" in model.bought_
+    assert "columns' bounds" not in str(model.privacy_report().as_dict()["assumed"]["public"])
+    ends = np.array([(column.low, column.high) for column in model.expansion_.columns])
+    assert 1900 <= ends[2, 0] < ends[2, 1] <= 2100
+    predicted = model.predict_proba(X)
+    np.testing.assert_allclose(model.to_sklearn().predict_proba(X), predicted, rtol=1e-9)
+    other = PrivateGAMClassifier(**options).fit(Streamed(X, LABELS))
+    np.testing.assert_array_equal(other.predict_proba(X), predicted)
+    frame = pd.DataFrame(X).assign(text=np.where(Z[:, 0] > 0, "a", "b"))
+    frame.columns = [*"uvwxy"]
+    of_frame = PrivateGAMClassifier(**options | {"categories": {"y": ["a", "b"]}})
+    assert of_frame.fit(frame, LABELS).score(frame, LABELS) > 0.6
+    started = PrivateGAMClassifier(**options, start=model).fit(X, LABELS)
+    assert started.expansion_ is model.expansion_
+    assert RANGES not in started.mechanism_.names
+    with pytest.raises(ValueError, match="plans its noise before bounds are known"):
+        PrivateGAMClassifier(**options, solver=NoisySGD("one_pass")).fit(X, LABELS)

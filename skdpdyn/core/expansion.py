@@ -82,19 +82,22 @@ def cosines(scale: np.ndarray, n_terms: int, decay: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column of numbers within public bounds, which may be missing: the last of its cells.
+    """A column of numbers within bounds, which may be missing: the last of its cells.
 
     Parameters
     ----------
     low, high : float
-        Public bounds. Numbers outside count as the nearer one.
+        Bounds, public or bought. Numbers outside count as the nearer one.
     scales : tuple of str, default=("linear", "log")
         Scales that it is seen on.
+    learnt : bool, default=False
+        Whether bounds were bought, or will be.
     """
 
     low: float
     high: float
     scales: tuple[str, ...] = ("linear", "log")
+    learnt: bool = False
 
     @property
     def has_log(self) -> bool:

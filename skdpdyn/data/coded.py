@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from types import MappingProxyType
@@ -43,6 +43,9 @@ class Coded:
     kind: type[LocalRows]  # of rows that are made of them
     # of columns of private levels: those that occur, and which of them each row has
     seen: Mapping[int, tuple[Levels, np.ndarray]] = MappingProxyType({})
+    # where columns of numbers have bounds that are bought: what yields places of rows, in order,
+    # and a function of a column's number that returns its numbers there
+    portions: Callable[[], Iterator[tuple[slice, Callable[[int], np.ndarray]]]] | None = None
 
     def __init__(self, codes: np.ndarray, expansion: Expansion):
         self.codes, self.expansion = codes, expansion

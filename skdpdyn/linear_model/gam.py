@@ -27,7 +27,7 @@ from skdpdyn.linear_model.poisson import (
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.shapes import Shape, importances_of, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
-from skdpdyn.privacy.checks import checked_choice
+from skdpdyn.privacy.checks import checked_choice, is_auto
 from skdpdyn.training.additive import expand, monotonic, read_cells
 from skdpdyn.training.base import (
     all_or_nothing,
@@ -126,10 +126,11 @@ class AdditiveModel(PrivateLinearModel):
         self.monotonic_cst = monotonic_cst
 
     def _public_facts(self):
+        bounds = "the columns' bounds, "
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
-            "the columns' bounds, listed categories, and which of them are flags",
+            f"{'' if is_auto(self.bounds) else bounds}listed categories, and which are flags",
             "every parameter of the estimator",
             *self._public_targets(),
             *self._estimand(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, compress
 from typing import Any
 
@@ -17,6 +18,7 @@ from skdpdyn.training.base import DTYPES, NUMBER_TYPES, quoting_no_records, refu
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 _FLAGS = Levels((False, True))
 _PRIVATE = Levels((), learnt=True)
+_RANGED = Numbers(-1.0, 1.0, learnt=True)  # until its bounds are bought
 
 
 def public_columns(
@@ -59,9 +61,17 @@ def public_columns(
         if kind.lower().startswith("bool") and key not in given:
             found.setdefault(key, _FLAGS)
     numbers = [key for key in keys if key not in found]
+    if is_auto(model.bounds):
+        found |= dict.fromkeys(numbers, _RANGED)
+        return tuple(found[key] for key in keys)
     bounds = _bounds(model.bounds, numbers, names, n_features)
     found |= {key: Numbers(*pair) for key, pair in bounds.items()}
     return tuple(found[key] for key in keys)
+
+
+def learns_ranges(columns: Sequence[Numbers | Levels]) -> list[int]:
+    """Return the columns of numbers whose bounds are bought."""
+    return [j for j, one in enumerate(columns) if isinstance(one, Numbers) and one.learnt]
 
 
 def learns_levels(model: Any) -> bool:
@@ -181,7 +191,7 @@ def expand(
     n_numbers = sum(isinstance(column, Numbers) for column in columns)
     if not rules.expands(strength, n_numbers):
         straight = tuple(
-            Numbers(column.low, column.high, ("linear",)) if isinstance(column, Numbers) else column
+            replace(column, scales=("linear",)) if isinstance(column, Numbers) else column
             for column in columns
         )
         return Expansion(straight, 0, rules.DECAY_OF_COSINES)
@@ -233,7 +243,8 @@ def _as_lent(model, columns, names):
 
 def _alike(column, lent):
     if isinstance(column, Numbers):
-        return isinstance(lent, Numbers) and (column.low, column.high) == (lent.low, lent.high)
+        ends = (column.low, column.high), (getattr(lent, "low", None), getattr(lent, "high", None))
+        return isinstance(lent, Numbers) and (column.learnt or ends[0] == ends[1])
     return column == lent or (column is _PRIVATE and isinstance(lent, Levels) and lent.learnt)
 
 
@@ -337,6 +348,9 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
         for j, column in enumerate(expansion.columns):
             codes[part, j] = quoting_no_records(_codes, column, take(part, j))
     cells = Coded(codes, expansion)
+    if reset and learns_ranges(expansion.columns):
+        every = slice(0, n_rows)
+        cells.portions = lambda: iter([(every, lambda j: _numbers_of(take(every, j)))])
     if reset:  # until levels are bought, all of them are "other"
         private = [j for j, column in enumerate(expansion.columns) if column is _PRIVATE]
         cells.seen = {j: quoting_no_records(_seen, take(slice(None), j)) for j in private}
@@ -372,13 +386,39 @@ def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]
         first = part.stop
     if first < n_rows:
         source.refuse_number(first)
-    return Coded(codes, expansion), np.concatenate(targets)
+    cells = Coded(codes, expansion)
+    cells.portions = partial(_portions_of, source)
+    return cells, np.concatenate(targets)
+
+
+def _portions_of(source):
+    """Yield places of the rows of a source, and a function of a column that returns its numbers."""
+    first = 0
+    for X, _ in source.portions():
+        yield slice(first, first + len(X)), lambda j, X=X: X[:, j].astype(np.float64)
+        first += len(X)
 
 
 def _seen(values):
     """Return the levels that occur in a column, which are private, and the cell of each value."""
     column = Levels(levels_in(values), learnt=True)
     return column, column.codes(values)
+
+
+def with_ranges(cells: Coded, pairs: np.ndarray) -> Coded:
+    """Return rows under the bounds that were bought, a pair for each column that has none."""
+    columns = list(cells.expansion.columns)
+    ranged, codes = learns_ranges(columns), cells.codes.copy()
+    for j, (low, high) in zip(ranged, pairs.tolist(), strict=True):
+        columns[j] = Numbers(low, high, learnt=True)
+    expansion = Expansion(tuple(columns), 0, 0.0)
+    codes = codes.astype(expansion.code_dtype, copy=False)
+    for part, numbers_of in cells.portions():  # type: ignore[misc]
+        for j in ranged:
+            codes[part, j] = quoting_no_records(_codes, columns[j], numbers_of(j))
+    with_ends = Coded(codes, expansion)
+    with_ends.seen = cells.seen
+    return with_ends
 
 
 def with_levels(cells: Coded, shown: Sequence[np.ndarray]) -> Coded:
@@ -405,14 +445,17 @@ def with_levels(cells: Coded, shown: Sequence[np.ndarray]) -> Coded:
 
 
 def _codes(column, values):
-    if isinstance(column, Levels):
-        return column.codes(values)
+    return column.codes(values if isinstance(column, Levels) else _numbers_of(values))
+
+
+def _numbers_of(values):
+    """Return the numbers of a column, NaN where they are missing."""
     if hasattr(values, "isna"):  # pandas, whose own missing values are no numbers
         values = values.to_numpy(dtype=np.float64, na_value=np.nan)
     values = np.asarray(values, dtype=np.float64)
     if np.any(np.isinf(values)):
         raise ValueError("Input X contains infinity: missing values are NaN")
-    return column.codes(values)
+    return values
 
 
 def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str] | None]:

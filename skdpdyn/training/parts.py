@@ -13,9 +13,10 @@ from skdpdyn.core.losses import Loss
 from skdpdyn.core.spending import COUNTS, TRAINING, Share, Spending, total_of
 from skdpdyn.data.base import target_rounding
 from skdpdyn.data.coded import Coded
+from skdpdyn.data.local import rows_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.support.blas import one_blas_thread
-from skdpdyn.training.additive import with_levels
+from skdpdyn.training.additive import learns_ranges, with_levels, with_ranges
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.training.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.training.family import Part, TargetUnits
@@ -52,9 +53,43 @@ class ColumnRanges(Part):
         """See `Part.share`."""
         return shares_of_ranges(request.strength) if request.buys_ranges else {}
 
+    def first(self, model, reading: Reading, request: Request, spending: Spending) -> Reading:
+        """See `Part.first`: of additive models, return rows whose cells rest on what is bought."""
+        if request.expansion is None or not self.share(request):
+            return reading
+        if not request.recipe.adapts:
+            raise ValueError(
+                f"bounds='auto': solver={request.solver!r} under bound={request.bound!r} plans its "
+                "noise before bounds are known. Use solver='auto' and bound='tightest'"
+            )
+        cells, ranged = reading.X, learns_ranges(reading.X.expansion.columns)
+
+        unit = 2.0 ** (53 - len(cells).bit_length())  # sums of its multiples are exact
+        of_rows = None if reading.weights is None else np.floor(reading.weights * unit) / unit
+
+        def counts(of):
+            found: Any = 0
+            for part, numbers_of in cells.portions():
+                weights = None if of_rows is None else of_rows[part]
+                some = partial(rows_of, y=None, codes=reading.persons, most_rows=request.most_rows)
+                rows = (
+                    some(numbers_of(j)[:, None], equal=reading.equal_rows, weight=weights)
+                    for j in ranged
+                )
+                found = found + np.vstack([of(k, one) for k, one in enumerate(rows)])
+            return found
+
+        def parts(pairs, split):
+            return counts(lambda k, rows: rows.part_counts(pairs[k : k + 1], split[k : k + 1]))
+
+        pairs = bought_ranges(counts(lambda _, rows: rows.octave_counts()), parts, spending)
+        return replace(reading, X=with_ranges(cells, pairs))
+
     def learn(self, learning, spending):
         """See `Part.learn`."""
         rows, ranges = learning.rows, learning.plan.request.ranges
+        if learning.plan.request.expansion is not None:
+            return
         if ranges is None:
             pairs = bought_ranges(rows.octave_counts(), rows.part_counts, spending, rows.dtype.name)
             ranges = Ranges(*pairs.T)

@@ -11,7 +11,7 @@ from skdpdyn.data.ranges import Ranges
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import is_auto
-from skdpdyn.training.additive import learns_levels
+from skdpdyn.training.additive import learns_levels, learns_ranges
 from skdpdyn.training.conditioning import Conditioning, FittedConditioning
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
 from skdpdyn.training.recipe import AS_IS, may_map, recipe_of
@@ -80,7 +80,7 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
     request = replace(request, recipe=recipe_of(request), buys_targets=buys)
     if seen.loss is None and bought and not request.recipe.composes:
         model.family.loss_of(None)  # refuses where the cost depends on it
-    if expansion is None and request.ranges is None:
+    if request.ranges is None:
         request = replace(request, buys_ranges=_buys_ranges(model, request))
     if not is_auto(model.data_norm):
         return request
@@ -109,6 +109,8 @@ def _ranges_of(model, request):
 
 def _buys_ranges(model, request):
     """Return whether ranges of columns are bought: of dense rows, on the way to a map of rows."""
+    if request.expansion is not None:
+        return request.start is None and bool(learns_ranges(request.expansion.columns))
     free = is_auto(model.data_norm) and is_auto(model.conditioning) and request.start is None
     asked = is_auto(getattr(model, "bounds", None))
     return asked and free and request.recipe.maps and not request.is_sparse
