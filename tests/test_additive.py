@@ -113,9 +113,7 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     cells = Coded(codes, expansion)
     np.testing.assert_allclose(row_norms(cells), np.linalg.norm(rows, axis=1))
     d = rows.shape[1]
-    inside, whole = np.zeros((d, d)), np.diag(1.0 + np.arange(d)) + np.tri(d).T / 9
-    for block in expansion.blocks:
-        inside[np.ix_(block, block)] = 1.0
+    inside, whole = expansion.mixed, np.diag(1.0 + np.arange(d)) + np.tri(d).T / 9
     assert sorted(np.concatenate(expansion.blocks)) == list(range(d))
     for weights in (1.0 + np.arange(d), whole * inside, whole):
         given = RowMap(rows.mean(axis=0), weights, 2.0, 9.0)
@@ -210,6 +208,7 @@ def test_a_fit_costs_what_it_says_and_learns(epsilon, adjacency):
     assert model.privacy_.epsilon(model.delta_) <= epsilon * (1 + 1e-9)
     if epsilon == 3.0:
         assert model.score(FRAME, Y) > 0.93
+        assert not np.any(model.conditioning_.weights[~model.expansion_.mixed])
         assert {"column distributions", "column means"} <= set(model.mechanism_.names)
     probabilities = model.predict_proba(FRAME)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)

@@ -16,6 +16,7 @@ from scipy.special import expit, log_expit, xlogy
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from skdpdyn import (
+    PrivateGAMClassifier,
     PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -232,6 +233,23 @@ def test_curves_are_found_by_a_large_budget():
 
 @pytest.mark.slow
 @pytest.mark.every_case
+@pytest.mark.parametrize("shift", [0.0, 4.8])  # even classes, and 1 % of one
+def test_curves_of_classes_are_as_near_as_chance_lets_a_fit_be(shift):
+    """Log odds of d features without privacy have a variance of d / sum(p (1 - p)) on average."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (N, 6))
+    odds = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] - 0.4 * np.abs(X[:, 2]) - shift
+    y = rng.random(N) < expit(odds)
+    model = PrivateGAMClassifier(
+        1000.0, 1e-12, bounds=(-1, 1), classes=[0, 1], interactions=None, random_state=0
+    ).fit(X, y)
+    found = model.decision_function(X)
+    chance = math.sqrt(model.expansion_.n_features / np.sum(expit(odds) * expit(-odds)))
+    assert np.std(found - odds) < 1.2 * chance
+    assert np.polyfit(odds, found, 1)[0] == pytest.approx(1, abs=0.1 if shift else 0.03)
+    assert np.mean(expit(found)) == pytest.approx(y.mean(), rel=0.03)
+
+
 @pytest.mark.parametrize("name", TRUTHS)
 def test_the_excess_falls_with_the_strength(name):
     """At least like s^(-1/2), from 1e3 to 1e6; most fall like 1/s."""

@@ -434,6 +434,14 @@ class Expansion:
         first = np.concatenate([numbers[: sum(self.widths)], *lowest])
         return [first, *(other for other in others if other.size)]
 
+    @property
+    def mixed(self) -> np.ndarray:
+        """Whether two features are in one of the blocks, of shape (n_features, n_features)."""
+        found = np.zeros((self.n_features,) * 2, dtype=bool)
+        for block in self.blocks:
+            found[np.ix_(block, block)] = True
+        return found
+
     def tails(self) -> dict[tuple[int, int], PairProducts]:
         """Return the products of each pair beyond the lowest, where there are any."""
         blocks = {int(block[-1]): block for block in self.blocks[1:]}

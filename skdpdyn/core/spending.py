@@ -208,16 +208,20 @@ class Spending:
         self._names.append(name)
         self._records.append(record)
 
-    def symmetric(self, name: str, matrix: np.ndarray, sensitivity: float) -> np.ndarray:
+    def symmetric(
+        self, name: str, matrix: np.ndarray, sensitivity: float, inside: np.ndarray | bool = True
+    ) -> np.ndarray:
         """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
 
         Entries on the diagonal have noise of standard deviation ``sensitivity *
         noise_multiplier(name)``, those off it 1/sqrt(2) times that: each of them stands for two.
+        Those that are not ``inside``, a public symmetric mask, are 0 and not released.
         """
-        upper, scale = np.tri(len(matrix), dtype=bool).T, np.full(matrix.shape, math.sqrt(0.5))
+        upper = np.tri(len(matrix), dtype=bool).T & inside
+        scale = np.full(matrix.shape, math.sqrt(0.5))
         scale *= 1 + 4 * _EPS
         np.fill_diagonal(scale, 1.0)
-        noisy = np.empty_like(matrix)
+        noisy = np.zeros_like(matrix)
         noisy[upper] = noisy.T[upper] = self.release(name, matrix[upper], sensitivity, scale[upper])
         return noisy
 

@@ -139,9 +139,7 @@ class CodedRows(LocalRows):
 
     def _mixes_blocks(self):
         """Return whether the map mixes no features beyond those of each block."""
-        weights = self.map.weights
-        inside = (np.count_nonzero(weights[np.ix_(of, of)]) for of in self.expansion.blocks)
-        return self.map.is_diagonal or sum(inside) == np.count_nonzero(weights)
+        return self.map.is_diagonal or not np.any(self.map.weights[~self.expansion.mixed])
 
     def sum_rounding(self) -> float:
         """See `Rows.sum_rounding`.

@@ -375,7 +375,8 @@ class Conditioner:
         these are alike, and the least that their quantile can be; None: not known.
         """
         n_features, sensitivity = rows.shape[1], spending.per_square + rows.sum_rounding()
-        moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity) / rows.mass
+        inside = True if self.softness is None else rows.expansion.mixed
+        moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity, inside) / rows.mass
         std = sensitivity * spending.noise_multiplier(MATRIX) / rows.mass
         if self.softness is not None:
             return self._softened(moment, rows.expansion)
