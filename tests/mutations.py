@@ -403,6 +403,12 @@ MUTATIONS = [
         "tests/test_spent.py -k private_regression",
     ),
     Mutation(
+        "second derivatives of a person's rows get the noise of a row",
+        "self._largest(limit) * self.square * self.most_curvature",
+        "self._largest(limit) * self.square",
+        "tests/test_spent.py -k 'in time'",
+    ),
+    Mutation(
         "the weight of all rows gets half of its noise",
         "math.fsum(rows.weight), room)",
         "math.fsum(rows.weight), 0.5 * room)",

@@ -405,6 +405,33 @@ def hazards(data):
     )
 
 
+def in_time(lengths, is_across=False):
+    """Return a way out: a table of hazards, whose persons have some rows of one direction each.
+
+    The sign of a record's first cell is that of its rows, or ``is_across`` that of every other
+    cell. Without an intercept all hazards are 1/2, so ``lengths`` say what sums of a person are.
+    """
+
+    def run(data):
+        side, (n_records, n_features) = data.X[:, :1], data.X.shape
+        turned = np.sign(side) ** (np.arange(n_features) % 2) if is_across else np.sign(side)
+        most, records = len(lengths), np.repeat(np.arange(n_records), len(lengths))
+        rows = (np.abs(side) * turned)[records] * np.tile(lengths, n_records)[:, None]
+        model = PrivateLogisticRegression(fit_intercept=False, max_rows_per_person=most)
+        given = {"groups": records, "equal_rows": True, "robust": True, "classes": [0, 1]}
+        return private_regression(model, rows, data.y[records], bounds=(-1, 1), **given, **SEEDED)
+
+    return lambda n_features: run
+
+
+def of_corners(data):
+    """Return a model and its table of rows at corners of all bounds, by the first cell's sign."""
+    signs = np.sign(data.X[:, :1]) ** (np.arange(data.X.shape[1]) % 2)
+    return tabled(PrivateLogisticRegression, classes=[0, 1])(0)(
+        replace(data, X=np.abs(data.X[:, :1]) * signs)
+    )
+
+
 def of_levels(data):
     """Return a model and its table of a frame with two columns of levels, one of them missing."""
     import pandas
@@ -782,6 +809,9 @@ WAYS_OUT = {
     "private_regression of levels": lambda _: of_levels,
     "private_regression of a rare class": rarely(tabled(PrivateLogisticRegression, classes=[0, 1])),
     "private_regression of hazards of persons": lambda _: hazards,
+    "private_regression in time": in_time((0.459,) * 5),
+    "private_regression in time, across": in_time((1.0, 0.4), is_across=True),
+    "private_regression of a rare class, at corners": rarely(lambda _: of_corners),
     "private_regression of counts": tabled(
         PrivatePoissonRegressor, "counts", EXPOSED, target_bounds=(0, 8)
     ),

@@ -19,6 +19,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.core import spending
+from skdpdyn.core.rules import reach, room_to_grow
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inference import directions, plan_table, private_regression, scoring
 from skdpdyn.inspection import CoefficientDisplay
@@ -315,6 +316,41 @@ def test_a_small_budget_answers_nothing():
     _, found = table("logistic", X[:500], epsilon=0.1)
     assert not found.answered.any()
     assert np.isnan(found.predict(X[:2])).all()
+
+
+RARE = (RNG.uniform(size=N) < 0.02 + 0.004 * X[:, 0]).astype(int)
+TAILS = np.exp(RNG.normal(size=(N, 3))).clip(0, 20)
+HARD = {
+    "rare": ("logistic", X, {"target": RARE}),
+    "tails": ("logistic", TAILS, {"bounds": (0, 20)}),
+    "robust": ("counts", X, {"robust": True}),
+}
+
+
+@pytest.mark.parametrize("name", [*KINDS, *HARD])
+def test_what_is_answered_never_falls_with_epsilon(name):
+    """In the mean of eight fits, whose noise is the same but for its size."""
+    kind, rows, options = HARD.get(name, (name, X, {}))
+    grid = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e4]
+    found = [
+        np.mean(
+            [
+                table(kind, rows, epsilon=of, delta=1e-7, random_state=seed, **options)[1].answered
+                for seed in range(8)
+            ]
+        )
+        for of in grid
+    ]
+    assert np.all(np.diff(found) >= 0), found
+    assert found[-1] == 1
+
+
+def test_no_rule_of_a_table_raises_noise_with_the_budget():
+    """Limits grow no faster than the strength: noise over what it hides falls."""
+    strengths = np.geomspace(1, 1e9, 500)
+    for rule in (reach, room_to_grow):
+        of_noise = [rule(of, size) / of for of in strengths for size in (1, 7, 100)]
+        assert np.all(np.diff(np.reshape(of_noise, (-1, 3)), axis=0) <= 1e-15)
 
 
 # --- plans ----------------------------------------------------------------------------------------

@@ -1,14 +1,20 @@
 """Time to event: rows of persons and periods, public weights, and survival curves."""
 
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from test_inference import Recorder
+from test_spent import ratios
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.core import spending
 from skdpdyn.data.persons import by_person
 from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
+from skdpdyn.inference.directions import row_by_row
 from skdpdyn.inference.histories import counted
+from skdpdyn.inference.scoring import exponentials
 
 TIMES = [10, 20, 30, 40, 50, 60, 75]
 
@@ -219,3 +225,32 @@ def test_public_weights_need_persons_and_a_number(most, groups):
     model = PrivateRidge(target_bounds=(0, 1), max_rows_per_person=most)
     with pytest.raises(ValueError, match="equal_rows=True is of persons' rows"):
         model.fit([[0.1], [0.2]], [0, 1], groups=groups, equal_rows=True)
+
+
+def test_numbers_of_a_persons_rows_are_the_same_wherever_they_stand():
+    """What is compared with limits: products and exponentials, to the last bit, as Python's."""
+    rng = np.random.default_rng(0)
+    z, matrix, raw = rng.normal(size=(70, 5)), rng.normal(size=(3, 5)), rng.normal(0, 9, 70)
+    owned = SimpleNamespace(persons=True)
+    known = [
+        [sum((a * b for a, b in zip(row, of, strict=True)), 0.0) for of in matrix.tolist()]
+        for row in z.tolist()
+    ]
+    for first in range(17):
+        np.testing.assert_array_equal(row_by_row(z[first:], matrix), known[first:])
+        each = [math.exp(one) for one in raw[first:].tolist()]
+        np.testing.assert_array_equal(exponentials(raw[first:], owned), each)
+
+
+@pytest.mark.parametrize(
+    ("way", "line"),
+    [
+        ("private_regression in time", "inference/scoring.py"),
+        ("private_regression in time, across", "core/spending.py"),
+        ("private_regression of a rare class, at corners", "core/spending.py"),
+    ],
+)
+def test_sums_of_a_person_and_cut_curvature_come_near_their_limits(way, line):
+    """Within 5 %: persons whose rows add up to as much as counts, and rows at corners."""
+    found = {place: of for place, of in ratios(way, 9).items() if place[-1][0] == line}
+    assert 0.95 < max(found.values()) <= 1 + 1e-6

@@ -178,9 +178,10 @@ def kept_weight(strength: float, n_features: int) -> float:
 def reach(strength: float, n_parameters: int) -> float:
     """Return the largest curvature of a row in a table, in units of that of the longest full one.
 
-    At 2, rows beyond it lose half of the weight that they lose at 1, for more noise on curvature.
+    At 2, rows beyond it lose half of the weight that they lose at 1, for more noise on curvature:
+    it grows no faster than the strength, so that more of a budget never hides what less has seen.
     """
-    return 2.0 if strength >= 500.0 * n_parameters else 1.0
+    return min(max(strength / (500.0 * n_parameters), 1.0), 2.0)
 
 
 def room_to_grow(strength: float, n_parameters: int) -> float:

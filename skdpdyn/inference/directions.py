@@ -23,9 +23,20 @@ SEEN = 1.0  # the same above the norm of noise in all directions that do not cou
 LEAST_PART = 0.01
 # The weakest direction may have as much less than the mean; and advice errs on the side of more
 USUAL, LATER = 3.0, 1.25
-LARGEST_VARIANCE_NOISE = 0.25  # standard deviation of the noise on a variance, over the variance
 TOTAL, TOTAL_SHARE = "weight of rows", 0.005
 _NAMED, _MOST_NAMES = 0.3, 4  # least load of a column over the largest, and how many are named
+
+
+def row_by_row(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Return ``rows @ matrix.T``, the same to the last bit wherever a row stands.
+
+    BLAS may round a row by its place, which other persons' rows move, and numpy's own loops promise
+    nothing. Here each product and each sum of two is rounded as IEEE 754 says, in order.
+    """
+    total = np.zeros((len(rows), len(matrix)))
+    for column, of in zip(rows.T, matrix.T, strict=True):
+        total += column[:, None] * of
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +87,13 @@ class Coordinates:
                 block = block.toarray() if sparse.issparse(block) else block
                 if rows.persons is None:
                     columns = [(block - self.centre) @ self.weights.T]
-                else:  # each row by itself: BLAS may round a row by its place, which others move
-                    columns = [np.einsum("ij,kj->ik", block - self.centre, self.weights)]
+                else:
+                    columns = [row_by_row(block - self.centre, self.weights)]
                 columns += [np.full(len(block), self.constant)] * (self.constant > 0)
                 z = np.column_stack(columns)
-                ratio = np.maximum(np.einsum("ij,ij->i", z, z) / self.square, 1.0)
+                ratio = np.maximum(
+                    row_by_row(z**2, np.ones((1, z.shape[1])))[:, 0] / self.square, 1.0
+                )
                 weight = np.minimum(1 / np.sqrt(ratio), reach / ratio)
                 yield part, z, weight * rows.weight[part] if rows.weight.size else weight
 
@@ -223,7 +236,6 @@ def estimates(
     inverse: Inverse,
     units: np.ndarray,
     names: Sequence[str],
-    scores: Moment | None = None,
 ) -> Estimates:
     """Return estimates of ``units @ theta``, or why there is none.
 
@@ -237,8 +249,6 @@ def estimates(
         Each parameter as a sum of coordinates' parameters.
     names : sequence of str
         Names of the parameters.
-    scores : Moment or None, default=None
-        The noisy covariance of scores, if there is one.
 
     Returns
     -------
@@ -249,10 +259,6 @@ def estimates(
     factor = np.where(weak > LEAST_PART * sizes, inverse.factor, math.nan)
     factor[blind > LEAST_PART * sizes] = inverse.blind_factor
     cov = units @ covariance @ units.T
-    if scores is not None:
-        spread = np.sum((units @ inverse.matrix) ** 2, axis=1)
-        noise = scores.std * spread / np.diag(cov) / LARGEST_VARIANCE_NOISE
-        factor = np.fmax(factor, np.where(noise > 1, noise, math.nan))
     hidden = _hidden(units @ inverse.blind.T / np.sqrt(sizes)[:, None], np.isinf(factor), names)
     unknown = ~np.isnan(factor)
     cov[unknown], cov[:, unknown] = math.nan, math.nan

@@ -35,8 +35,8 @@ def counted(
     A row counts if, whatever its target, sums over the person's rows that count stay within
     bounds, with room for the rounding of what is compared: of a norm's square, which is a sum of at
     most k^2 products of two rows for a person with k rows, each with an error of d + k^2 roundings.
-    What is compared is the same to the last bit whatever other persons' rows are: of public shapes,
-    and without BLAS, whose roundings may depend on the place of a row.
+    What is compared is the same to the last bit whatever other persons' rows are: a person's rows
+    are sums of the same products in the same order, without BLAS, in arrays of public shapes.
 
     Parameters
     ----------

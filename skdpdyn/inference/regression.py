@@ -21,6 +21,7 @@ from skdpdyn.inference.directions import (
     Estimates,
     estimates,
     learn_coordinates,
+    row_by_row,
     shares_of_coordinates,
     with_total,
 )
@@ -344,9 +345,7 @@ class Units:
         X = np.clip(X, *self.bounds.T).astype(np.float64)
         scaled = X * np.diag(self.slopes)
         for group in self.one_hot:
-            scaled[:, group] = np.einsum(
-                "ij,jk->ik", X[:, group], self.slopes[np.ix_(group, group)]
-            )
+            scaled[:, group] = row_by_row(X[:, group], self.slopes[np.ix_(group, group)].T)
         return scaled + self.shifts
 
 
@@ -433,9 +432,7 @@ class _Fit:
         units, shift = self._units(columns, coordinates)
         self._publish(scored, columns, units, shift)
         many = np.kron(np.eye(self.link.n_outputs), units)
-        found = estimates(
-            scored.theta, scored.covariance, scored.inverse, many, self.names, scored.scores
-        )
+        found = estimates(scored.theta, scored.covariance, scored.inverse, many, self.names)
         found.params[...] += np.tile(shift, self.link.n_outputs)
         if scored.cut is not None:
             said += f" About {100 * scored.cut:.2g} % of the residuals are cut off."

@@ -24,7 +24,14 @@ from skdpdyn.core.rules import (
 )
 from skdpdyn.core.spending import COUNTS, Share, Spending, scaled_to
 from skdpdyn.data.local import LocalRows
-from skdpdyn.inference.directions import Coordinates, Inverse, Moment, inverted, rounding_of
+from skdpdyn.inference.directions import (
+    Coordinates,
+    Inverse,
+    Moment,
+    inverted,
+    rounding_of,
+    row_by_row,
+)
 from skdpdyn.inference.histories import MOST_SCORE, counted, most_curvature
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.counts import base_rate, shares_of_rate
@@ -39,6 +46,8 @@ LONG_TAIL = 0.004  # part of residuals beyond the limit above which it grows
 # A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
 # variance over that of what it hides, since curvature no longer tells where noise is small
 RARE, MOST_NOISE = 5.0, 5.25
+# Noise on the covariance of scores over their mean variance, beyond which it adds to errors
+LARGEST_VARIANCE_NOISE = 0.25
 _MOST_RAW = 700.0  # of which exp is finite
 
 
@@ -116,18 +125,18 @@ class Classes(Link):
         """See `Link.limit`."""
         return 1.0 if self.n_outputs == 1 else math.sqrt(2)
 
-    def _probabilities(self, raw):
+    def _probabilities(self, raw, rows):
         top = np.maximum(raw.max(axis=1), 0)[:, None]
-        odds = np.exp(raw - top)
-        return odds / (odds.sum(axis=1)[:, None] + np.exp(-top))
+        odds = exponentials(raw - top, rows)
+        return odds / (odds.sum(axis=1)[:, None] + exponentials(-top, rows))
 
     def residuals(self, raw, rows):
         """See `Link.residuals`."""
-        return self._probabilities(raw) - (rows.y[:, None] == np.arange(1, self.n_classes))
+        return self._probabilities(raw, rows) - (rows.y[:, None] == np.arange(1, self.n_classes))
 
     def curvature(self, raw, rows):
         """See `Link.curvature`."""
-        p = self._probabilities(raw)
+        p = self._probabilities(raw, rows)
         return lambda a, b: p[:, a] * ((a == b) - p[:, b])
 
     def mean(self, raw):
@@ -161,6 +170,14 @@ class Bought(Link):
         return max(BEYOND * found, self.least)
 
 
+def exponentials(numbers: np.ndarray, rows: LocalRows) -> np.ndarray:
+    """Return exponentials, of persons' rows one by one: numpy may round by an element's place."""
+    if rows.persons is None:
+        return np.exp(numbers)
+    each = map(math.exp, numbers.ravel().tolist())
+    return np.fromiter(each, np.float64, numbers.size).reshape(numbers.shape)
+
+
 def _exposure(rows):
     return rows.exposure if rows.exposure.size else rows.common
 
@@ -187,7 +204,7 @@ class Counts(Bought):
         return np.log([rate]), mean
 
     def _means(self, raw, rows):
-        return _exposure(rows) * np.exp(np.minimum(raw[:, 0], _MOST_RAW))
+        return _exposure(rows) * exponentials(np.minimum(raw[:, 0], _MOST_RAW), rows)
 
     def residuals(self, raw, rows):
         """See `Link.residuals`."""
@@ -261,15 +278,13 @@ def _times(kept, of_outputs, a, b):
 class Scored:
     """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
 
-    ``scores`` is the noisy covariance of scores, if it was bought, ``cut`` the noisy part of the
-    residuals that are cut off, where they are, and ``curvature`` and ``dispersion`` the last noisy
-    matrix and what scores vary by over it.
+    ``cut`` is the noisy part of the residuals that are cut off, where they are, ``curvature`` and
+    ``dispersion`` are the last noisy matrix and what scores vary by over it.
     """
 
     theta: np.ndarray
     covariance: np.ndarray
     inverse: Inverse
-    scores: Moment | None
     cut: float | None
     curvature: Moment
     dispersion: float
@@ -373,21 +388,23 @@ class Scoring:
         # what no step says of other directions stays where the last one led
         theta = mean - pull + inverse.weak.T @ (inverse.weak @ (last - mean))
         dispersion = self._dispersion(terms, limit)
-        variance, scores = self.spread * dispersion * curvature.matrix, None
+        variance = self.spread * dispersion * curvature.matrix
         if SCORES in self.spending.shares:
             scores = self._scores(last, terms, limit)
-            variance = scores.positive
+            beyond = scores.std - LARGEST_VARIANCE_NOISE * np.trace(scores.positive) / size
+            variance = scores.positive + max(beyond, 0.0) * np.eye(size)  # on the safe side
         variance = variance + noise * np.eye(size)
         variance += curvature.std**2 / 2 * ((pull @ pull) * np.eye(size) + np.outer(pull, pull))
         covariance = inverse.matrix @ variance @ inverse.matrix
         loose = noise / curvature.noise_norm**2 + (inverse.weak @ theta) ** 2
         covariance += inverse.weak.T @ (loose[:, None] * inverse.weak)
-        return Scored(theta, covariance, inverse, scores, self.cut, curvature, dispersion)
+        return Scored(theta, covariance, inverse, self.cut, curvature, dispersion)
 
     def _products(self, theta):
         raw = np.empty((self.rows.shape[0], len(theta)))
         for part, z, _ in self.blocks:
-            raw[part] = np.einsum("ij,kj->ik", z, theta)
+            plain = self.rows.persons is None
+            raw[part] = np.einsum("ij,kj->ik", z, theta) if plain else row_by_row(z, theta)
         return raw
 
     def _grown(self, name, distances, limit):
