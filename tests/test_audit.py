@@ -16,7 +16,8 @@ from skdpdyn import (
     audit,
 )
 from skdpdyn.core.spending import Spending
-from skdpdyn.data import rows
+from skdpdyn.data import local
+from skdpdyn.data.rows import ball_of
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import WithoutReplacement
@@ -75,7 +76,7 @@ PLANTED = {
     ),
     "projection skipped": (
         PrivateScaler(**BUDGET),
-        patch.object(rows, "inner_radius", lambda data_norm, X: 100.0 * data_norm),
+        patch.object(local, "ball_of", lambda X, radius: ball_of(X, 100.0 * radius)),
     ),
 }
 

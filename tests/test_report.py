@@ -115,14 +115,18 @@ def test_reports_of_all_records(record, monkeypatch):
             check_report(resealed(changed(report, path, lambda value: value * 1.001 + 0.001)))
 
 
-def test_a_fit_that_learns_a_map_of_rows_passes_the_check():
+def test_a_fit_that_learns_a_map_of_rows_passes_the_check(tmp_path):
     """It declares a little more than its record costs; neither less nor much more passes."""
     X, y = LOGISTIC.data(2000)
     fitted = LOGISTIC.model(epsilon=1.0, delta=1e-6, conditioning="auto").fit(X, y)
     assert fitted.conditioning_ is not None
     report = fitted.privacy_report()
     assert check_report(report.to_json()) == report.as_dict()
-    exec(card_code(report.to_model_card()), {"model": fitted})
+    card = report.to_model_card()
+    exec(card_code(card), {"model": fitted})
+    command = re.search("`python -m skdpdyn (.*) report.json`", card)[1]
+    report.to_json(tmp_path / "report.json")
+    assert main([command, str(tmp_path / "report.json")]) == 0
     for factor in (1 - 1e-8, 1 + 1e-7):
         declared = GaussianDP(fitted.privacy_.mu * factor)
         forged = privacy_report(fitted.mechanism_, declared, delta=1e-6, bound="composition")

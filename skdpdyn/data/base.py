@@ -237,7 +237,7 @@ class Rows(ABC):
 
     def with_map(self, map: RowMap) -> "Rows":
         """Return the same rows under another map."""
-        self._check_map(map)
+        map.check(self.shape[1], self.is_sparse)
         rows = copy.copy(self)
         rows.map = map
         return rows
@@ -303,12 +303,6 @@ class Rows(ABC):
                 f"X has shape {self.shape}: the objective has n_samples={objective.n_samples}, "
                 f"n_features={objective.n_features}"
             )
-
-    def _check_map(self, map):
-        if map is not None and map.n_features != self.shape[1]:
-            raise ValueError(f"X has {self.shape[1]} columns: the map is of {map.n_features}")
-        if map is not None and self.is_sparse and map.centre is not None:
-            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
 
     def growth(self, objective) -> float:
         """Return how much more sums of mapped rows may round than others; at least 1.

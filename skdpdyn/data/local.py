@@ -115,7 +115,8 @@ class LocalRows(Rows):
             and np.all((self.exposure > 0) & np.isfinite(self.exposure))
         ):
             raise ValueError("exposure must hold one finite number > 0 for each row of X")
-        self._check_map(map)
+        if map is not None:
+            map.check(self.shape[1], self.is_sparse)
         self.map: Any = map  # RowMap or None
         self._kept: list = []  # a map, and factors and lengths of rows under it
 
@@ -320,8 +321,10 @@ class LocalRows(Rows):
         return self._bounded(objective.unclamped() if objective.contracts else objective, 0.0)
 
     def _bounded(self, objective, room):
-        n_rows, has_centre = self.shape[0], self._is_centred
-        is_divided = objective.residuals and self._has_scales  # lengths do not matter then
+        n_rows, has_centre = self.shape[0], self.map is not None and self.map.centre is not None
+        # where scales of these rows under this map are known, and lengths do not matter
+        is_same = self._scaled[0] is self.map is not None and self._scaled[1] is self.X
+        is_divided = objective.residuals and is_same
         kept = self._scaled[2:] if is_divided else self._taken()
         scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
         limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.char)
@@ -333,7 +336,8 @@ class LocalRows(Rows):
             norms = np.zeros(limit[part].size)
             if not is_divided:
                 lengths = (scale[part], offset[part]) if kept else None
-                scale[part], moved, of_rows = self._divided_part(part, lengths, objective)
+                lengths = lengths or self.part(first, part.stop)._lengths(objective.data_norm)
+                scale[part], moved, of_rows = self._divided(*lengths)
                 norms = norms if objective.residuals else of_rows
                 if has_centre:
                     offset[part] = moved
@@ -342,30 +346,10 @@ class LocalRows(Rows):
         for _ in in_threads(of_part, range(0, n_rows, _AT_ONCE), self.n_threads):
             pass
         self._scaled = self.map, self.X, scale, offset
-        return BoundedRows(
-            scale, limit, offset if has_centre else np.empty(0), self._weight_of_gradients
-        )
-
-    @property
-    def _is_centred(self):
-        return self.map is not None and self.map.centre is not None
-
-    @property
-    def _has_scales(self):
-        """Whether scales and offsets of these rows under this map are known."""
-        return self._scaled[0] is self.map is not None and self._scaled[1] is self.X
-
-    @property
-    def _weight_of_gradients(self):
-        if self.exposure.size and self.weight.size:
-            return self.exposure * self.weight
-        return self.exposure if self.exposure.size else self.weight
-
-    def _divided_part(self, part, lengths, objective):
-        """Return the factors of some rows, by their lengths where these are known."""
-        if lengths is None:
-            lengths = self.part(part.start, part.stop)._lengths(objective.data_norm)
-        return self._divided(*lengths)
+        weight = self.weight
+        if self.exposure.size:
+            weight = self.exposure * weight if weight.size else self.exposure
+        return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)
 
     def _taken(self):
         """Return the cached factors and lengths of rows under this map, and clear the cache."""

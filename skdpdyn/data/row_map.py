@@ -151,6 +151,21 @@ class RowMap:
         same = np.array_equal(self.weights, other.weights) and self.radius == other.radius
         return same and np.array_equal(self.centre, other.centre)  # type: ignore[arg-type]  # None
 
+    def check(self, n_features: int, is_sparse: bool) -> None:
+        """Refuse rows that this map is not of.
+
+        Parameters
+        ----------
+        n_features : int
+            Their number of columns.
+        is_sparse : bool
+            Whether they are CSR arrays.
+        """
+        if n_features != self.n_features:
+            raise ValueError(f"X has {n_features} columns: the map is of {self.n_features}")
+        if is_sparse and self.centre is not None:
+            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
+
     def ball(self, X) -> Ball:
         """Return the numbers of this map as kernels read them, for rows of the precision of X."""
         below = () if self.is_diagonal else np.tril(self.weights, -1)
@@ -197,10 +212,7 @@ class RowMap:
         factor : ndarray of shape (n_samples,)
         lengths : ndarray of shape (n_samples,)
         """
-        if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} columns: the map is of {self.n_features}")
-        if sparse.issparse(X) and self.centre is not None:
-            raise ValueError("X is sparse, and a centre would make it dense: use centre=None")
+        self.check(X.shape[1], sparse.issparse(X))
         return numbers_of_rows(X, self.ball(X), self.centre, self.weights)
 
     def divided(

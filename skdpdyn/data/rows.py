@@ -127,15 +127,11 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
 
 def ball_of(X, radius=math.inf):
     """Return a ball that rows are scaled into, and the largest square of a norm for training."""
-    return Ball(inner_radius(radius, X), float(np.finfo(X.dtype).max))
+    inner = radius * (1 - (X.shape[1] + 16) * _EPS)  # so that rounding keeps rows in the ball
+    return Ball(inner, float(np.finfo(X.dtype).max))
 
 
 def row_factors(norms, data_norm, X):
     """Return the factor that scales each row into the ball, however its norm was rounded."""
-    radius = inner_radius(data_norm, X)
+    radius = ball_of(X, data_norm).radius
     return radius / np.maximum(norms, radius)
-
-
-def inner_radius(data_norm, X):
-    """Return the radius that rows are scaled to, so that rounding keeps them in the ball."""
-    return data_norm * (1 - (X.shape[1] + 16) * _EPS)

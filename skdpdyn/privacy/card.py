@@ -62,8 +62,8 @@ def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
         "## How to check it",
         *_proof(report),
         (
-            "Or from the stored report, which holds the same record: `python -m skdpdyn.privacy "
-            "check report.json`.\nIt proves the guarantee again and recomputes every number above."
+            "Or from the stored report, which holds the same record: `python -m skdpdyn check "
+            "report.json`.\nIt proves the guarantee again and recomputes every number above."
         ),
     ]
     return "\n\n".join(blocks) + "\n"
