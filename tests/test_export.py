@@ -37,7 +37,6 @@ from skdpdyn.export.onnx import to_onnx
 from skdpdyn.inspection import PrivacyDynamicsDisplay
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
-from skdpdyn.privacy import Ledger
 from skdpdyn.privacy.deployment import schema
 from skdpdyn.solvers import SOLVERS
 
@@ -216,12 +215,11 @@ def test_onnx_takes_raw_tables():
 
 def test_without_an_optional_library_the_error_has_the_line_to_paste(monkeypatch, tmp_path):
     model = clone(MODELS["logistic"][0]).fit(X, LABELS)
-    ledger = Ledger(tmp_path / "ledger.json", cap=(1.0, 1e-6))
     uses = [
         ("skl2onnx", "onnx", lambda: to_onnx(model)),
         ("skops", "release", lambda: io.export(model, tmp_path / "folder")),
         ("matplotlib", "plot", lambda: PrivacyDynamicsDisplay.from_estimator(model)),
-        *(("matplotlib", "plot", ledger.plot), ("pandas", "plot", evaluated(model).to_frame)),
+        ("pandas", "plot", evaluated(model).to_frame),
     ]
     for library, extra, use in uses:
         for name in (library, "matplotlib.pyplot", "skops.io"):
