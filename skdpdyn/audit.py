@@ -564,7 +564,7 @@ def _targets(estimator: Any) -> tuple[Any, Any, Any, Any]:
         classes = [0, 1] if given is None else list(given)
         return classes[0], classes[-1], classes[len(classes) // 2], "labels"
     if hasattr(estimator, "target_bounds"):
-        low, high = estimator.target_bounds or (0.0, 1.0)
+        low, high = listed(estimator.target_bounds) or (0.0, 1.0)
         return low, high, math.floor((low + high) / 2), "numbers"
     return None, None, None, None
 

@@ -26,6 +26,7 @@ from skdpdyn.privacy.checks import checked_choice, checked_count, checked_number
 from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.training.foreign import SILENCE
 from skdpdyn.training.request import request_of
+from skdpdyn.training.targets import listed
 
 __all__ = ["PlannedScore", "PlannedScores", "plan"]
 
@@ -354,7 +355,7 @@ def _truth(estimator: PrivateLinearModel, guesses: dict[str, float]) -> _Truth:
         labels = np.array([0, 1]) if labels is None else labels
         make = partial(_two if len(labels) == 2 else _many, labels)
     else:
-        make = partial(make, estimator.target_bounds)
+        make = partial(make, listed(estimator.target_bounds))
     names = list(signature(make).parameters)
     if sorted(names) != sorted(guesses):
         raise ValueError(

@@ -46,6 +46,12 @@ MUTATIONS = [
         "tests/test_spent.py -k labels",
     ),
     Mutation(
+        "rows of a person count one by one in the range of targets",
+        "replace(reading, X=y, target=Target(None, request.loss, {}))",
+        "replace(reading, X=y, target=Target(None, request.loss, {}), persons=None)",
+        "tests/test_spent.py -k bounds",
+    ),
+    Mutation(
         "a report calls bought labels public",
         'taken = taken or self.family.targets.parameter in getattr(self, "bought_", ())',
         "taken = bool(taken)",

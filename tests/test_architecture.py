@@ -122,7 +122,7 @@ LAYERS = {
     "training/reading.py": (8, 4),
     "training/parts.py": (8, 5),
     "training/slope.py": (8, 5, 5),
-    "training/labels.py": (8, 5, 5),
+    "training/facts.py": (8, 5, 5),
     "training/counts.py": (8, 6),
     "training/recipe.py": (8, 6),
     "training/request.py": (8, 7),

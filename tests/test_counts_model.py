@@ -286,11 +286,11 @@ def test_exposures_that_no_trial_can_take_are_refused():
 
 def test_what_is_public_of_counts():
     X, y, _ = simulated(60, 3)
-    with pytest.raises(ValueError, match=r"target_bounds=None: .* Pass \(0, high\)"):
-        PrivatePoissonRegressor().privacy_cost(60, 3)
+    with pytest.raises(ValueError, match=r"target_bounds: .* Pass \(0, high\)"):
+        PrivatePoissonRegressor(target_bounds="from_y").privacy_cost(60, 3)
     with pytest.raises(ValueError, match="must not begin below 0"):
         PrivatePoissonRegressor(target_bounds=(-1, 9)).fit(X, y)
-    with pytest.warns(PrivacyLeakWarning, match="target_bounds=None") as caught:
+    with pytest.warns(PrivacyLeakWarning, match="target_bounds=") as caught:
         model = PrivatePoissonRegressor().fit(X, -y)
     assert caught[0].filename == __file__
     assert model.target_bounds_ == (0.0, 1.0)

@@ -8,20 +8,24 @@ import pytest
 
 from skdpdyn import (
     PrivateGAMClassifier,
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
+    PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
+    PrivateRidge,
     PrivateSoftmaxRegression,
 )
 from skdpdyn.core import rules
 from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyUtilityWarning
-from skdpdyn.training import labels
-from skdpdyn.training.labels import classes_of
+from skdpdyn.training import facts
+from skdpdyn.training.facts import classes_of
 
 
 @pytest.fixture(autouse=True)
 def no_empty_cell_stands_out(request, monkeypatch):
     if "chance" not in request.node.name:
-        monkeypatch.setattr(labels, "_FALSE", 1e-8)
+        monkeypatch.setattr(facts, "_FALSE", 1e-8)
 
 
 RNG = np.random.default_rng(0)
@@ -112,10 +116,10 @@ def test_a_report_says_what_was_bought_and_at_what_share():
     (share,) = model.bought_.values()
     noise = model.mechanism_["class counts"].noise_multiplier
     assert share == pytest.approx(1 / (noise * model.privacy_.mu) ** 2, rel=1e-6)
-    text = str(model.privacy_report())
+    text = model.privacy_report().to_text()
     assert f"classes: bought for {100 * share:.2g} % of mu^2" in text
     assert "possible labels" not in text
-    given = str(PrivateLogisticRegression(classes=[0, 1]).fit(X, TWO).privacy_report())
+    given = PrivateLogisticRegression(classes=[0, 1]).fit(X, TWO).privacy_report().to_text()
     assert "possible labels" in given
     assert "bought for" not in given
 
@@ -138,3 +142,51 @@ def test_labels_change_no_coefficient_more_than_their_noise():
         given = PrivateLogisticRegression(epsilon=100.0, random_state=0, classes=[0, 1]).fit(X, TWO)
     assert sorted(bought.mechanism_.names) == sorted(given.mechanism_.names)
     np.testing.assert_allclose(bought.coef_, given.coef_, rtol=0.3)
+
+
+# --- bounds of targets ----------------------------------------------------------------------------
+
+REGRESSORS = {
+    "ridge": PrivateRidge,
+    "quantile": PrivateQuantileRegressor,
+    "gam": lambda **given: PrivateGAMRegressor(bounds=(-1, 1), **given),
+    "poisson": PrivatePoissonRegressor,
+    "gam of counts": lambda **given: PrivateGAMRegressor(loss="poisson", bounds=(-1, 1), **given),
+}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_bounds_of_targets_are_bought_without_a_word(kind):
+    counts = kind in ("poisson", "gam of counts")
+    y = RNG.poisson(np.exp(SIGNAL)) if counts else 1e6 + 1e4 * (SIGNAL + 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = REGRESSORS[kind](epsilon=3.0).fit(X, y)
+    low, high = model.target_bounds_
+    assert low == 0 if counts else 0.8e6 < low < y.min() + 5e3
+    assert 16 <= high <= 128 if counts else y.max() - 5e3 < high < 1.2e6
+    assert model.leaks_ == ()
+    assert np.corrcoef(model.predict(X), y)[0, 1] > 0.7
+    assert model.privacy_ == REGRESSORS[kind](epsilon=3.0).privacy_cost(len(X), 2)
+    assert [*model.bought_] == ["target_bounds"]
+    assert "target bounds" not in str(model.privacy_report().sections["assumed"]["public"])
+
+
+@pytest.mark.parametrize("y", [0.0, 5.0, -1e-300, 1e149, np.arange(6000.0) % 2 * 1e300, "most"])
+def test_any_finite_target_has_bounds(y):
+    y = np.where(np.arange(6000) == 7, 1e9, SIGNAL) if isinstance(y, str) else y + np.zeros(6000)
+    model = PrivateRidge(epsilon=3.0).fit(X, y)
+    low, high = model.target_bounds_
+    assert -1e150 < low < high < 1e150
+    assert np.all(np.isfinite(model.predict(X)))
+    assert high < 1e9 or y.max() > 1e100
+
+
+def test_bounds_that_are_not_bought_are_a_leak_by_name():
+    for rows, given in ((slice(30), "auto"), (slice(None), "from_y")):
+        with pytest.warns(PrivacyLeakWarning, match="taken from y"):
+            model = PrivateRidge(target_bounds=given).fit(X[rows], SIGNAL[rows])
+        assert model.leaks_ == ("target_bounds were taken from y",)
+    with pytest.raises(ValueError, match="'auto', 'from_y' or"):
+        PrivateRidge(target_bounds=None).fit(X, SIGNAL)

@@ -520,7 +520,7 @@ BAD_FITS = [
     ({}, X, None, "requires y to be passed"),
     ({}, X, np.column_stack([Y, Y]), "y should be a 1d array"),
     ({}, X, X[:, 0], "y holds labels that are not in classes"),
-    ({"classes": None}, X, X[:, 0], "Unknown label type: continuous"),
+    ({"classes": "auto"}, X, X[:, 0], "Unknown label type: continuous"),
     ({}, X * 1e200, Y, "norm exceeds 1.3e[+]154, the largest that float64 can train on: rescale X"),
     ({}, X, Y + 1, r"y holds labels that are not in classes=\[0, 1\]"),
     (
@@ -531,7 +531,7 @@ BAD_FITS = [
     ),
     ({}, X, Y.astype(str), "which are numbers"),
     ({"classes": [0]}, X, Y, "two classes are needed, and there is only one class"),
-    ({"classes": None}, X, np.ones(60), "two classes are needed, and there is only one class"),
+    ({"classes": "auto"}, X, np.ones(60), "two classes are needed, and there is only one class"),
     (
         {"classes": [0, 1, 2]},
         X,
@@ -542,7 +542,7 @@ BAD_FITS = [
         ),
     ),
     (
-        {"classes": None},
+        {"classes": "auto"},
         X,
         np.arange(60) % 3,
         (

@@ -695,7 +695,7 @@ def test_candidates_that_are_whole_steps_keep_what_is_public(model, y, name, oth
 
 
 def test_labels_and_bounds_from_y_are_marked():
-    cases = (LOGISTIC, Y, "classes", "auto"), (RIDGE, X[:, 0], "target_bounds", None)
+    cases = (LOGISTIC, Y, "classes", "auto"), (RIDGE, X[:, 0], "target_bounds", "auto")
     for model, y, name, given in cases:
         with pytest.warns(PrivacyLeakWarning, match=f"{name} of the estimator") as caught:
             fitted = search(clone(model).set_params(**{name: given})).fit(X, y)
@@ -1026,7 +1026,7 @@ def test_a_record_that_is_drawn_twice_into_a_fold_is_refused():
 
 def test_the_leaks_of_every_candidate_are_told():
     model = clone(RIDGE).set_params(solver=NoisyGD(n_steps=3))
-    grid = {"target_bounds": [(-1, 1), None], "random_state": [None, 7]}
+    grid = {"target_bounds": [(-1, 1), "from_y"], "random_state": [None, 7]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         total = search_privacy(GridSearchCV(model, grid, cv=2).fit(X, X[:, 0]))
@@ -1322,7 +1322,7 @@ def test_missing_targets_are_refused(bad):
     for model in (
         RIDGE,
         search(RIDGE, {"clip": [0.3]}),
-        search(clone(RIDGE).set_params(target_bounds=None), {"clip": [0.3]}),
+        search(clone(RIDGE).set_params(target_bounds="from_y"), {"clip": [0.3]}),
     ):
         with pytest.raises(ValueError, match=r"contains NaN|contains infinity"):
             clone(model).fit(X, target)

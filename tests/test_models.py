@@ -1173,18 +1173,18 @@ def test_bounds_taken_from_y_are_marked():
     X, y = RIDGE.data()
     with pytest.warns(
         PrivacyLeakWarning,
-        match=r"target_bounds=None: the bounds were taken from y.*Pass target_bounds=",
+        match=r"target_bounds=.from_y.: the bounds were taken from y.*Pass target_bounds=",
     ):
-        fitted = RIDGE.model(target_bounds=None).fit(X, y)
+        fitted = RIDGE.model(target_bounds="from_y").fit(X, y)
     assert fitted.leaks_ == ("target_bounds were taken from y",)
     assert fitted.target_bounds_ == (y.min(), y.max())
     assert "NOT PRIVATE: target_bounds were taken from y" in fitted._repr_html_()
     assert (
         fitted.privacy_
         == RIDGE.model().privacy_cost(60, 3)
-        == RIDGE.model(target_bounds=None).privacy_cost(60, 3)
+        == RIDGE.model(target_bounds="from_y").privacy_cost(60, 3)
     )
-    both = RIDGE.model(target_bounds=None, random_state=3).fit(X, y).leaks_
+    both = RIDGE.model(target_bounds="from_y", random_state=3).fit(X, y).leaks_
     assert both == (
         "target_bounds were taken from y",
         "random_state=3 lets anyone recompute the noise",
@@ -1194,7 +1194,7 @@ def test_bounds_taken_from_y_are_marked():
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e6, 1e17])
 def test_bounds_taken_from_constant_targets(value):
     X, _ = RIDGE.data()
-    fitted = RIDGE.model(target_bounds=None).fit(X, np.full(60, value))
+    fitted = RIDGE.model(target_bounds="from_y").fit(X, np.full(60, value))
     assert fitted.target_bounds_[0] == value < fitted.target_bounds_[1]
     assert np.all(np.isfinite(fitted.predict(X)))
 

@@ -289,8 +289,18 @@ def class_share(strength: float, n_outputs: int) -> float:
     return min(max(80 / strength**2, to_tell, 0.02), 0.5)
 
 
-LABELS_STRENGTH = 100.0
-"""The least strength that pays for noisy counts of labels, which tell the classes."""
+FACTS_STRENGTH = 100.0
+"""The least strength that pays for noisy counts that tell classes, or bounds of targets."""
+
+
+def target_range_share(strength: float) -> float:
+    """Return the share of mu^2 of the bounds of targets, so that what is cut off vanishes.
+
+    Of 1,000 normal targets at epsilon 1 (a strength of 118) R^2 is .75 with a fifth, as with bounds
+    taken from the targets, .74 with a tenth, and .66 with a twentieth.
+    """
+    x = 1e3 / strength
+    return min(max(0.02 * max(x, math.sqrt(x)), 0.002), 0.2)
 
 
 def mean_target_share(strength: float) -> float:

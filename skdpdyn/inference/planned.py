@@ -17,6 +17,7 @@ from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_choice, checked_count, checked_flag, checked_number
 from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.training.foreign import SILENCE
+from skdpdyn.training.targets import listed
 
 _ROWS = 50_000  # rows to draw, at most but for many columns and rare outcomes
 _FITS = 4
@@ -226,10 +227,11 @@ def _law(model: Any, guesses: dict[str, float]) -> _Law:
     if needs == ["mean_count"]:
         valid = "above 0 and below 1e9"
         mean = checked_number(guesses[needs[0]], *needs, lambda x: 0 < x < 1e9, valid)
-        given = {"target_bounds": model.target_bounds or (0, 20 * mean + 4)}
+        given = {"target_bounds": listed(model.target_bounds) or (0, 20 * mean + 4)}
         return _Law(given, lambda g, m: g.poisson(m), lambda m: m, np.exp, mean, 0.4)
     if hasattr(model, "classes"):
-        classes = np.arange(3 if model.classes is None else len(model.classes))
+        given = listed(model.classes)
+        classes = np.arange(3 if given is None else len(given))
         given, curvature = {"classes": classes}, 0.5 / classes.size  # of equally frequent classes
         return _Law(given, lambda g, m: g.choice(classes, m.size), lambda m: m + curvature)
     given = {"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}

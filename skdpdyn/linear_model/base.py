@@ -767,8 +767,11 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
 
     Parameters
     ----------
-    target_bounds : tuple (low, high), default=None
-        Public bounds of the target. None: taken from y, with a PrivacyLeakWarning.
+    target_bounds : tuple (low, high), "auto" or "from_y", default="auto"
+        Public bounds of the target; targets beyond count as the nearer end. "auto": up to 2 % of
+        mu^2 buys a range that nearly all targets are in. Those of records too few for that (n mu /
+        f below 100, see `skdpdyn.core.rules`) are taken from y, with a PrivacyLeakWarning, as
+        "from_y" does.
 
     Attributes
     ----------
@@ -801,7 +804,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",
-        target_bounds: Any = None,
+        target_bounds: Any = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
         conditioning: Any = "auto",

@@ -612,7 +612,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         start: Any = None,
         alpha: float | str = "auto",
         clip: float | str | None = "auto",
-        target_bounds: Any = None,
+        target_bounds: Any = "auto",
         solver: Any = "auto",
         bound: str = "tightest",
         adjacency: str = "replace_one",
@@ -694,13 +694,14 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         return self
 
     def _twin(self):
-        cuts = self.loss == "squared" and self.target_bounds is not None
+        cuts = self.loss == "squared"
         return CutRegressor(*self.target_bounds_) if cuts else super()._twin()
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets; with ``loss="poisson"`` rates, expected counts for an exposure of 1.
 
-        Targets are within ``target_bounds``, where they are given, and so are predictions.
+        Predictions are cut at ``target_bounds_``, which targets are within, or nearly all of them
+        where these bounds were bought.
 
         Parameters
         ----------
@@ -714,7 +715,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         raw = super().predict(X)
         if self.loss == "poisson":
             return rates_of_logarithms(raw)
-        return raw if self.target_bounds is None else np.clip(raw, *self.target_bounds_)
+        return np.clip(raw, *self.target_bounds_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return R^2, or D^2 with ``loss="poisson"``, without noise.

@@ -76,9 +76,10 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         Bound on the norm of one record's loss gradient, in units of ``data_norm`` times the bound
         on residuals. Values below 1 clip the residuals of the longest rows further. "auto": no
         further clipping.
-    target_bounds : tuple (low, high), default=None
-        Public bounds of the counts, 0 <= low < high: those outside are clipped. None: taken from y,
-        with a PrivacyLeakWarning.
+    target_bounds : tuple (low, high), "auto" or "from_y", default="auto"
+        Public bounds of the counts, 0 <= low < high: those outside are clipped. "auto": up to 2 %
+        of mu^2 buys an upper end that nearly all counts are below, and few records take it from y
+        with a PrivacyLeakWarning, as "from_y" does.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
         bounds: Any = None,
         data_norm: float | str = "auto",
         clip: float | str | None = "auto",
-        target_bounds: Any = None,
+        target_bounds: Any = "auto",
         fit_intercept: bool = True,
         intercept_scaling: float | str = "auto",
         conditioning: Any = "auto",

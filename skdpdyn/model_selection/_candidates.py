@@ -15,6 +15,7 @@ from skdpdyn.model_selection._steps import costed, with_parameters
 from skdpdyn.training.base import quoting_no_records, refuse_dates
 from skdpdyn.training.foreign import SILENCE, own_copy
 from skdpdyn.training.sources import sources_of
+from skdpdyn.training.targets import listed
 
 PUBLIC = ("classes", "target_bounds")
 # the budget, and what is public
@@ -59,7 +60,7 @@ class Candidates:
         estimator = with_parameters(own_copy(self.estimator), own_copy(candidate))
         model, base = private_model(estimator), private_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
-            tuned, public_value = getattr(model, name, None), getattr(base, name, None)
+            tuned, public_value = (listed(getattr(one, name, None)) for one in (model, base))
             if tuned is not None and (
                 public_value is None
                 or not np.array_equal(np.unique(tuned), np.unique(public_value))

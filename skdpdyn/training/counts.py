@@ -36,7 +36,7 @@ def loss_of_counts(target_bounds: tuple[float, float] | None) -> Loss:
     """Return the loss of counts within public bounds, or an error where there are none."""
     if target_bounds is None:
         raise ValueError(
-            "target_bounds=None: what a fit costs depends on the largest count. Pass (0, high)"
+            "target_bounds: what a fit costs depends on the largest count. Pass (0, high)"
         )
     return _of_any_exposure(target_bounds[1] / residual_limit(target_bounds[1]))
 

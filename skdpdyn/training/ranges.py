@@ -25,7 +25,7 @@ from skdpdyn.kernels.statistics import PARTS
 
 RANGES, FINER_RANGES = "ranges of columns", "finer ranges of columns"
 _POWERS = -40, 64  # between these powers of two a cell is an octave
-_FALSE = 0.01  # chance that noise is seen in any cell
+_FALSE = 0.01
 _WIDTHS = 1, 2, 4  # cells that are looked at together, where none stands out by itself
 _BESIDE = 2.0  # deviations of the noise from which on a cell beside those seen is one, too
 
@@ -44,6 +44,8 @@ def bought_ranges(
     parts: Callable[[np.ndarray, np.ndarray], np.ndarray],
     spending: Spending,
     dtype: str = "float64",
+    names: tuple[str, str] = (RANGES, FINER_RANGES),
+    false: float = _FALSE,
 ) -> np.ndarray:
     """Return the ranges of columns, of which ``spending`` buys the counts.
 
@@ -58,6 +60,10 @@ def bought_ranges(
         Has the shares of `shares_of_ranges`.
     dtype : str, default="float64"
         Precision of the columns.
+    names : tuple of str, default=("ranges of columns", "finer ranges of columns")
+        Names of the two shares that pay.
+    false : float, default=0.01
+        Chance that noise is seen in any cell.
 
     Returns
     -------
@@ -66,9 +72,9 @@ def bought_ranges(
     power, n_columns = LARGEST_POWER[dtype], len(octaves)
     counts, starts, ends = _in_order(octaves, power), _starts(power), _ends(power)
     noisy = _in_deviations(
-        RANGES, np.add.reduceat(counts, starts[:-1], axis=1), n_columns, spending
+        names[0], np.add.reduceat(counts, starts[:-1], axis=1), n_columns, spending
     )
-    seen = _seen(noisy, np.diff(starts) == 1)
+    seen = _seen(noisy, false, np.diff(starts) == 1)
     places = np.column_stack([starts[seen[:, 0]], starts[seen[:, 1] + 1]])
     ranges, large = _from_zero(ends[places], 2.0**-power), np.diff(starts)[seen] > 1
     narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
@@ -83,8 +89,8 @@ def bought_ranges(
     if not np.any(split):
         return ranges
     found = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and the last part seen
-    noisy = _in_deviations(FINER_RANGES, finer[split], int(split.sum()), spending)
-    found[split] = _seen(noisy.reshape(-1, PARTS)).reshape(-1, 2, 2)
+    noisy = _in_deviations(names[1], finer[split], int(split.sum()), spending)
+    found[split] = _seen(noisy.reshape(-1, PARTS), false).reshape(-1, 2, 2)
     for column in np.flatnonzero(split & ~narrow):
         (low, high), of_low, of_high = seen[column], *found[column]
         if large[column, 0]:
@@ -135,14 +141,14 @@ def _starts(power):
     return np.concatenate([2 * power - places[::-1], 2 * power + 1 + places])
 
 
-def _seen(noisy, is_small=True):
+def _seen(noisy, false, is_small=True):
     """Return the first and the last cell of each row that stand out of noise of deviation 1.
 
     Where none does by itself, neighbours are looked at together; where nothing does, the strongest
     cell is taken. Then cells beside them that are ``is_small`` are added as long as they are likely
     to be no noise.
     """
-    least, seen = -ndtri(_FALSE / noisy.size), np.zeros((len(noisy), 2), np.int64)
+    least, seen = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):
         first = last = int(np.argmax(cells))
         for width in _WIDTHS:

@@ -197,6 +197,8 @@ def _arrays(model, X, y, groups, exposure):
         X, y = validated(model, X, y, accept_sparse="csr", **options)
         X = canonical_rows(X)
     target = model.family.targets.read(model, y, exposure)
+    if target.values is None:
+        return X, target
     return X, replace(target, values=target.values.astype(X.dtype, copy=False))
 
 

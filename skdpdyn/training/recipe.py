@@ -20,8 +20,8 @@ from skdpdyn.privacy import least_noise
 from skdpdyn.privacy.checks import as_float, is_auto, is_named
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
+from skdpdyn.training.facts import LABELS, TARGET_RANGE
 from skdpdyn.training.family import Part
-from skdpdyn.training.labels import LABELS
 from skdpdyn.training.parts import (
     CELLS,
     CLASS_WEIGHTS,
@@ -49,9 +49,10 @@ class AsIs(Recipe):
 
     def parts(self, request):
         """See `Recipe.parts`."""
+        of_numbers = request.family.targets.clips
         ranged = request.buys_ranges or request.ranges is not None
         return (
-            *_where(request.buys_targets, LABELS),
+            *_where(request.buys_targets, TARGET_RANGE if of_numbers else LABELS),
             *_where(ranged, COLUMN_RANGES),
             *_where(request.diagnostics, DIAGNOSTICS),
             *_where(request.least_weight < 1 and (self.maps or self.composes), TOTAL),

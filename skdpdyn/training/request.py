@@ -76,7 +76,7 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
         request = replace(request, ranges=_ranges_of(model, request))
     if start is not None:
         request = _with_map_of_start(request, model.start)
-    buys = bool(bought) and request.strength >= rules.LABELS_STRENGTH and request.is_gaussian
+    buys = bool(bought) and request.strength >= rules.FACTS_STRENGTH and request.is_gaussian
     request = replace(request, recipe=recipe_of(request), buys_targets=buys)
     if seen.loss is None and bought and not request.recipe.composes:
         model.family.loss_of(None)  # refuses where the cost depends on it

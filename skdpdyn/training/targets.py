@@ -16,7 +16,7 @@ from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_nam
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
 from skdpdyn.training.diagnostics import ROUNDING
 
-FROM_Y = "from_y"
+FROM_Y, LARGEST = "from_y", 1e150
 MOST_LABELS = 256  # labels of several classes that can be bought are 0, 1, ..., below it
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
@@ -32,10 +32,11 @@ class Target:
     ``class_weights`` are public weights of classes, the largest 1; ``largest`` is the largest rate
     of an exposure of 1; ``has_exposure``: whether exposures were given.
 
-    Where labels are bought, ``values`` are cells of a public list, ``given`` the labels until they
-    are, and ``codes`` then the class of each cell, -1 of those that are no class. ``class_counts``
-    are noisy counts of the classes, and the deviation of their noise; ``total`` is what they add up
-    to, where other labels stand out. ``bought``: whether that is so, or is still to come.
+    Where labels or bounds are bought, ``given`` are the targets until they are. Then ``values`` of
+    labels are cells of a public list, and ``codes`` the class of each cell, -1 of those that are no
+    class. ``class_counts`` are noisy counts of the classes, and the deviation of their noise;
+    ``total`` is their sum, where other labels stand out. ``bought``: whether that is so, or is
+    still to come.
     """
 
     values: np.ndarray | None
@@ -50,7 +51,7 @@ class Target:
     largest: float = math.inf
     has_exposure: bool = False
     bought: bool = False
-    given: np.ndarray | None = None
+    given: Any = None
     codes: np.ndarray | None = None
     class_counts: tuple[np.ndarray, float] | None = None
     total: float | None = None
@@ -83,6 +84,13 @@ class Targets(ABC):
 
         ``y`` is None where targets are read with the rows: nothing may be taken from them then.
         """
+
+    def of(self, model: Any, given: Any, public: Any) -> Target:
+        """Return targets of which ``public`` was bought, or is taken from them if it is None.
+
+        ``given`` is that of the `Target` that was read.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def published(
@@ -149,8 +157,9 @@ class Labels(Targets):
         """Number of cells that labels are counted in: -1, 0, 1, ..., and others."""
         return 5 if self.most == 2 else MOST_LABELS + 2
 
-    def of(self, model: Any, y: np.ndarray | None, classes: np.ndarray | None) -> Target:
-        """Return labels as their number among classes, which are taken from y if there are none."""
+    def of(self, model, given, public):
+        """See `Targets.of`: labels as their number among the classes."""
+        y, classes = given, public
         leaks: tuple[str, ...] = ()
         if classes is None:
             if y is None:
@@ -224,17 +233,28 @@ class Numbers(Targets):
     def public(self, model):
         """See `Targets.public`: the bounds."""
         bounds = model.target_bounds
-        if bounds is None:
+        if is_auto(bounds) or is_named(bounds, FROM_Y):
             return None
-        low, high = checked_pair(bounds, "target_bounds", "None or ", largest=1e150)
+        meaning = "'auto', 'from_y' or "
+        low, high = checked_pair(bounds, "target_bounds", meaning, largest=LARGEST)
         if not are_bounds(low, high):
             raise ValueError(f"target_bounds={bounds!r} are too close to each other: rescale y")
         return low, high
 
     def read(self, model, y, exposure=None):
         """See `Targets.read`."""
-        y = None if y is None else numbers_of(y)
-        bounds, leaks = self.bounds_of(model, y)
+        given = (None if y is None else numbers_of(y)), exposure
+        bounds = self.public(model)
+        if bounds is None and y is not None and is_auto(model.target_bounds):
+            loss = model.family.loss_of(self.stand_in)
+            has = exposure is not None
+            return Target(None, loss, {}, bought=True, given=given, has_exposure=has)
+        return self.of(model, given, bounds)
+
+    def of(self, model, given, public):
+        """See `Targets.of`."""
+        y, _ = given
+        bounds, leaks = (public, ()) if public else self._taken(model, y)
         encode = partial(numbers_within, bounds=bounds, units=scaling(*bounds, model.fit_intercept))
         return Target(
             None if y is None else encode(y),
@@ -245,22 +265,26 @@ class Numbers(Targets):
             **clipped_by(bounds, y if model.diagnostics else None),
         )
 
-    def bounds_of(
+    def usable(self, low: float, high: float) -> tuple[float, float]:
+        """Return bounds that can be computed with, from ends that were bought."""
+        low, high = max(low, -LARGEST / 2), min(high, LARGEST / 2)
+        return (low, high) if are_bounds(low, high) else (low, low + max(1.0, abs(low)))
+
+    def _taken(
         self, model: Any, y: np.ndarray | None
     ) -> tuple[tuple[float, float], tuple[str, ...]]:
-        """Return the target's bounds, taken from y if none were passed, and their leaks."""
-        bounds = self.public(model)
-        if bounds is not None:
-            return bounds, ()
+        """Return the target's bounds, taken from y, and what they leak."""
+        given = f"target_bounds={model.target_bounds!r}"
         if y is None:
             raise ValueError(
-                "target_bounds=None: bounds are not looked for in rows that are read in order. "
-                "Pass target_bounds=(low, high)"
+                f"{given}: bounds are not looked for in rows that are read in order. Pass "
+                "target_bounds=(low, high)"
             )
         bounds = self.found(y)
         warn(
-            "target_bounds=None: the bounds were taken from y, so its extremes are released "
-            "without noise. Pass target_bounds=(low, high)",
+            f"{given}: the bounds were taken from y, so its extremes are released without noise. "
+            "Pass target_bounds=(low, high); they are bought where records, or the budget, are "
+            "enough",
             PrivacyLeakWarning,
         )
         return bounds, ("target_bounds were taken from y",)
@@ -271,7 +295,7 @@ class Numbers(Targets):
         high = high if high > low else low + max(1.0, abs(low))
         if not are_bounds(low, high):
             raise ValueError(
-                "target_bounds=None: targets of such a size, or so close to each other, cannot be "
+                "target_bounds: targets of such a size, or so close to each other, cannot be "
                 "computed with. Rescale y, or pass target_bounds=(low, high)"
             )
         return low, high
@@ -302,14 +326,18 @@ class Counts(Numbers):
         """See `Targets.found`."""
         return super().found(np.maximum(y, 0.0))
 
-    def read(self, model, y, exposure=None):
-        """See `Targets.read`."""
-        raw = None if y is None else numbers_of(y)
-        bounds, leaks = self.bounds_of(model, raw)
+    def usable(self, low, high):
+        """See `Numbers.usable`: from 0 on, to a count of 1 at least."""
+        return 0.0, min(max(high, 1.0), LARGEST / 2)
+
+    def of(self, model, given, public):
+        """See `Targets.of`."""
+        raw, exposure = given
+        bounds, leaks = (public, ()) if public else self._taken(model, raw)
         unit = residual_limit(bounds[1])
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if model.fit_intercept else unit
-        given = exposure is not None
+        has = exposure is not None
         rates, exposure = rates_of(raw, exposure, bounds, units)
         return Target(
             rates,
@@ -320,7 +348,7 @@ class Counts(Numbers):
             partial(rates_beside_exposures, bounds=bounds, units=units),
             **clipped_by(bounds, raw if model.diagnostics else None),
             largest=bounds[1] / unit,
-            has_exposure=given,
+            has_exposure=has,
         )
 
     def published(self, attributes, coef, intercept, centred):
@@ -406,7 +434,7 @@ def are_labels(labels: np.ndarray, given: Any = None) -> bool:
 
 def are_bounds(low: float, high: float) -> bool:
     """Return whether targets between two numbers can be computed with."""
-    return -1e150 < low < high < 1e150 and high - low > 1e-150
+    return -LARGEST < low < high < LARGEST and high - low > 1e-150
 
 
 def numbers_of(y: Any) -> Any:

@@ -1,4 +1,7 @@
-"""Labels of classes, by noisy counts over public lists: bought before what rests on them."""
+"""What is public of targets, bought: labels of classes, and bounds of numbers.
+
+Plans rest on them, so that they are bought first.
+"""
 
 from dataclasses import replace
 
@@ -10,8 +13,12 @@ from skdpdyn.core.spending import Share
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.family import Part
 from skdpdyn.training.parts import CLASS_COUNTS
+from skdpdyn.training.ranges import bought_ranges
+from skdpdyn.training.targets import Target
 
 _FALSE = 1e-4  # probability that an empty cell stands out
+_FAR = 1e-6  # probability that bounds are far too wide, where nothing can be learnt
+_RANGES = "range of targets", "finer range of targets"
 _PAIRS = [0, 1], [-1, 1], [1, 2]
 
 
@@ -84,7 +91,7 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpdyn.training.labels import classes_of
+    >>> from skdpdyn.training.facts import classes_of
     >>> classes_of(np.array([1.0, 0.0, 950.0, 60.0, -2.0]), std=3.0, several=False)
     (array([1, 2]), False)
     """
@@ -100,4 +107,30 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
     return classes, bool(shown[0] == -1 or shown[-1] == last)
 
 
-LABELS = ClassLabels()
+class TargetRange(Part):
+    """Bounds of targets that are numbers: the range of a column of one number a record."""
+
+    fact = "target_bounds"
+
+    def share(self, request):
+        """See `Part.share`."""
+        size = rules.target_range_share(request.strength)
+        parts = size * (1 - rules.FINER_PART), size * rules.FINER_PART
+        return dict(zip(_RANGES, map(Share, parts), strict=True))
+
+    def learn(self, learning, spending):
+        """See `Part.learn`: the plan has rested on it."""
+
+    def first(self, model, reading, request, spending):
+        """See `Part.first`."""
+        targets, given = model.family.targets, reading.target.given
+        y = np.ascontiguousarray(given[0], dtype=np.float64)[:, None]
+        rows = replace(reading, X=y, target=Target(None, request.loss, {})).rows(request.most_rows)
+        counts = rows.octave_counts(), rows.part_counts
+        pairs = bought_ranges(*counts, spending, names=_RANGES, false=_FAR)
+        bounds = targets.usable(*pairs[0].tolist())
+        target = replace(targets.of(model, given, bounds), bought=True)
+        return replace(reading, target=target)
+
+
+LABELS, TARGET_RANGE = ClassLabels(), TargetRange()
