@@ -61,8 +61,8 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
     assert fitted.privacy_.mu * (1 - 1e-8) < spent <= fitted.privacy_.mu
     assert 1 - 1e-6 < fitted.epsilon_ <= 1
     assert fitted.privacy_report().as_dict()
-    if index == 2 and container is np.asarray:
-        assert fitted.solver_ == "sufficient_statistics"
+    if index == 2 and container is np.asarray and adjacency == "add_remove":
+        assert fitted.solver_ == "sufficient_statistics"  # records are enough there
         return
     last = fitted.mechanism_["training"]
     assert type(last) is NoisyGradientDescent
