@@ -322,9 +322,7 @@ class LocalRows(Rows):
 
     def _bounded(self, objective, room):
         n_rows, has_centre = self.shape[0], self.map is not None and self.map.centre is not None
-        # where scales of these rows under this map are known, and lengths do not matter
-        is_same = self._scaled[0] is self.map is not None and self._scaled[1] is self.X
-        is_divided = objective.residuals and is_same
+        is_divided = objective.residuals and self._has_scales  # lengths do not matter then
         kept = self._scaled[2:] if is_divided else self._taken()
         scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
         limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.char)
@@ -335,8 +333,9 @@ class LocalRows(Rows):
             part = slice(first, first + _AT_ONCE)
             norms = np.zeros(limit[part].size)
             if not is_divided:
-                lengths = (scale[part], offset[part]) if kept else None
-                lengths = lengths or self.part(first, part.stop)._lengths(objective.data_norm)
+                lengths = scale[part], offset[part]
+                if not kept:
+                    lengths = self.part(first, part.stop)._lengths(objective.data_norm)
                 scale[part], moved, of_rows = self._divided(*lengths)
                 norms = norms if objective.residuals else of_rows
                 if has_centre:
@@ -346,10 +345,19 @@ class LocalRows(Rows):
         for _ in in_threads(of_part, range(0, n_rows, _AT_ONCE), self.n_threads):
             pass
         self._scaled = self.map, self.X, scale, offset
-        weight = self.weight
-        if self.exposure.size:
-            weight = self.exposure * weight if weight.size else self.exposure
+        weight = self._weight_of_gradients
         return BoundedRows(scale, limit, offset if has_centre else np.empty(0), weight)
+
+    @property
+    def _has_scales(self):
+        """Whether scales and offsets of these rows under this map are known."""
+        return self._scaled[0] is self.map is not None and self._scaled[1] is self.X
+
+    @property
+    def _weight_of_gradients(self):
+        if self.exposure.size and self.weight.size:
+            return self.exposure * self.weight
+        return self.exposure if self.exposure.size else self.weight
 
     def _taken(self):
         """Return the cached factors and lengths of rows under this map, and clear the cache."""
