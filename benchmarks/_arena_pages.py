@@ -6,7 +6,7 @@ import pandas as pd
 from benchmarks._common import ROOT, TABLES
 
 DOC = ROOT / "doc"
-OURS = "linear", "additive"
+OURS = "linear", "additive", "linear undeclared", "additive undeclared"
 START, END = "<!-- arena: written by python -m benchmarks arena --pages -->", "<!-- end -->"
 EPSILONS = 0.1, 0.3, 1.0, 3.0, 10.0
 AT_ONE = "accuracy", "auc", "log_loss", "ece", "ratio", "r2", "seconds", "megabytes"

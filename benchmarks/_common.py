@@ -51,11 +51,6 @@ class Table:
             columns.append(X[name].astype(str).to_numpy()[:, None] == np.array(levels, str))
         return np.hstack(columns).astype(float)
 
-    @property
-    def norm(self):
-        """The largest norm of such a row."""
-        return float(np.sqrt(len(self.bounds) + len(self.categories)))
-
     def unit_rows(self):
         """Return such rows at norm 1."""
         rows = self.numbers(self.X)

@@ -19,7 +19,8 @@ def fitted(name, table, ask):
             raise NotImplementedError("it has no forest for targets that are numbers")
         model = models.RandomForestClassifier(epsilon=epsilon, bounds=(0, 1), classes=[0, 1])
     elif binary:
-        model = models.LogisticRegression(epsilon=epsilon, data_norm=table.norm, max_iter=1000)
+        norm = np.sqrt(len(table.bounds) + len(table.categories))
+        model = models.LogisticRegression(epsilon=epsilon, data_norm=norm, max_iter=1000)
     else:
         bounds = np.zeros(n_columns), np.ones(n_columns)
         target = table.target_bounds

@@ -10,32 +10,35 @@ import skdpdyn
 from skdpdyn.preprocessing import BoundsScaler
 
 NEEDS = []
-MODELS = {"linear": "both", "additive": "both"}
+MODELS = dict.fromkeys(("linear", "additive", "linear undeclared", "additive undeclared"), "both")
 PACKAGE = "skdpdyn"
 
 
 def fitted(name, table, ask):
-    """Fit one of our models."""
-    budget = {"epsilon": ask["epsilon"], "delta": ask["delta"], "adjacency": ask["relation"]}
-    if table.target_bounds is None:
-        kinds = skdpdyn.PrivateLogisticRegression, skdpdyn.PrivateGAMClassifier
-        budget["classes"] = [0, 1]
-    else:
-        kinds = skdpdyn.PrivateRidge, skdpdyn.PrivateGAMRegressor
-        budget["target_bounds"] = table.target_bounds
-    if name == "additive":
-        model = kinds[1](bounds=table.bounds, categories=table.categories, **budget)
+    """Fit one of our models; the undeclared ones buy ranges, levels and classes.
+
+    Bounds of targets are given to both. A linear model takes no text: levels are one column each.
+    """
+    kind, _, undeclared = name.partition(" ")
+    model = {"epsilon": ask["epsilon"], "delta": ask["delta"], "adjacency": ask["relation"]}
+    binary = table.target_bounds is None
+    if not binary:
+        model["target_bounds"] = table.target_bounds
+    elif not undeclared:
+        model["classes"] = [0, 1]
+    if kind == "additive":
+        levels = dict.fromkeys(table.categories, "private") if undeclared else table.categories
+        model |= {"bounds": "auto" if undeclared else table.bounds, "categories": levels}
+        kinds = skdpdyn.PrivateGAMRegressor, skdpdyn.PrivateGAMClassifier
+        model = kinds[binary](**model)
     else:
         levels = OneHotEncoder(categories=list(table.categories.values()), sparse_output=False)
-        columns = make_column_transformer(
-            (BoundsScaler(table.bounds), list(table.bounds)),
-            (levels, list(table.categories)),
-            sparse_threshold=0,
-        )
-        model = make_pipeline(columns, kinds[0](**budget))
+        numbers = "passthrough" if undeclared else BoundsScaler(table.bounds)
+        parts = (numbers, list(table.bounds)), (levels, list(table.categories))
+        model |= {"bounds": "auto"} if undeclared else {}
+        linear = (skdpdyn.PrivateRidge, skdpdyn.PrivateLogisticRegression)[binary](**model)
+        model = make_pipeline(make_column_transformer(*parts, sparse_threshold=0), linear)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of budgets that are small for so few rows
         model.fit(table.X, table.y)
-    if table.target_bounds is not None:
-        return model.predict
-    return lambda X: model.predict_proba(X)[:, 1]
+    return (lambda X: model.predict_proba(X)[:, 1]) if binary else model.predict
