@@ -412,7 +412,7 @@ MUTATIONS = [
         "second derivatives of a person's rows get the noise of a row",
         "self._largest(limit) * self.square * self.most_curvature",
         "self._largest(limit) * self.square",
-        "tests/test_spent.py -k 'in time'",
+        "tests/test_spent.py -k time",
     ),
     Mutation(
         "the weight of all rows gets half of its noise",

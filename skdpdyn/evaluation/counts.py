@@ -43,6 +43,7 @@ DECILES, SUMS = "deciles of rates", "sums"
 CELLS, COUNTS_BY_LABEL, CELLS_SHARE = "cells of log odds", "counts", 0.1
 WEIGHTS, WEIGHTS_SHARE = "sum of weights", 0.03
 _CELL_EDGES = np.linspace(-12.4, 12.4, 65)
+_INSIDE = (np.arange(9) + 0.5) / 9  # parts of a bin's records below points that stand for them
 _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
 
@@ -198,7 +199,8 @@ def _histogram(model, X, codes, owned, thresholds, adjacency):
         places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
         cells = _tree(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
         strength = strength_of(owned.n, spending.mu, spending.adjacency)
-        bins["thresholds"], bins["middles"] = _equal_bins(cells.values / total, strength)
+        bins["thresholds"], points = _equal_bins(cells.values / total, strength)
+        bins["middles"], bins["losses"] = np.median(points, axis=1), _losses(points)
         return (counts(bins["thresholds"]),)
 
     def evaluation(released, **public):
@@ -208,7 +210,8 @@ def _histogram(model, X, codes, owned, thresholds, adjacency):
         shares = {CELLS: Share(CELLS_SHARE), COUNTS_BY_LABEL: Share(1 - CELLS_SHARE)}
         return Counted((), evaluation, shares, learn)
     edges = np.concatenate([[0.0], thresholds, [1.0]])
-    bins |= {"thresholds": thresholds, "middles": (edges[1:] + edges[:-1]) / 2}
+    points = edges[:-1, None] + np.diff(edges)[:, None] * _INSIDE
+    bins |= {"thresholds": thresholds, "middles": points[:, 4], "losses": _losses(points)}
     return Counted((counts(thresholds),), evaluation)
 
 
@@ -225,7 +228,7 @@ def _tree(name, places, shape, owned, adjacency):
 
 
 def _equal_bins(parts, strength):
-    """Return edges of bins of about equal parts of records, 1/2 among them, and their medians.
+    """Return edges of bins of about equal parts of records, 1/2 among them, and points in them.
 
     ``parts`` are the noisy parts of records in each cell. What ties within a bin bend falls with
     the square of the number of bins, and noise with ``strength``: 32 bins, or as many as its root.
@@ -238,8 +241,20 @@ def _equal_bins(parts, strength):
     )
     ends = np.concatenate([_CELL_EDGES[:1], edges, _CELL_EDGES[-1:]])
     reached = np.interp(ends, _CELL_EDGES, below)
-    medians = np.interp((reached[1:] + reached[:-1]) / 2, below, _CELL_EDGES)
-    return special.expit(edges), special.expit(medians)
+    parts = reached[:-1, None] + np.diff(reached)[:, None] * _INSIDE
+    return special.expit(edges), special.expit(np.interp(parts, below, _CELL_EDGES))
+
+
+def _losses(points):
+    """Return the mean log loss of each label in each bin, of probabilities that are right.
+
+    ``points`` stand for as many records each, and hold the label by their probability.
+    """
+    losses = special.entr(1 - points), special.entr(points)
+    return np.array([of.sum(axis=1) for of in losses]) / [
+        (1 - points).sum(axis=1),
+        points.sum(axis=1),
+    ]
 
 
 def _confusions(model, X, codes, owned, classes, adjacency):

@@ -216,6 +216,9 @@ class ScoreEvaluation(PrivateEvaluation):
         Edges between the bins; released where they were not given.
     middles : ndarray of shape (n_bins,)
         A probability in each bin, which stands for all of it: its middle, or released medians.
+    losses : ndarray of shape (2, n_bins)
+        Mean log loss of each label in each bin: of probabilities that are spread evenly within it,
+        or as released counts say, and that are right there.
 
     Examples
     --------
@@ -231,6 +234,7 @@ class ScoreEvaluation(PrivateEvaluation):
 
     thresholds: np.ndarray
     middles: np.ndarray
+    losses: np.ndarray
 
     @property
     def population(self) -> Self | None:
@@ -261,9 +265,8 @@ class ScoreEvaluation(PrivateEvaluation):
 
     @property
     def log_loss(self) -> Estimate:
-        """Return the mean log loss of probabilities rounded to that of their bin."""
-        losses = np.concatenate([-np.log1p(-self.middles), -np.log(self.middles)])
-        return self.mean(losses, (0.0, math.inf))
+        """Return the mean log loss, of the mean one by bin and label."""
+        return self.mean(self.losses.ravel(), (0.0, math.inf))
 
     @property
     def prevalence(self) -> Estimate:
