@@ -1,6 +1,7 @@
 """A private search for hyperparameters: the best of a random number of trials, under one budget."""
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Any, Self
@@ -40,7 +41,7 @@ from skdpdyn.training.base import (
     silent_arithmetic,
     warn_of_own_rows,
 )
-from skdpdyn.training.foreign import Loan, rows_at
+from skdpdyn.training.foreign import rows_at
 from skdpdyn.training.parameters import check_persons
 from skdpdyn.training.targets import as_labels, codes_of, exposures, listed, numbers_of
 
@@ -58,13 +59,15 @@ SHARED = {TRAINING: Share(0.84), _SCORE: Share(0.16)}
 APART = {TRAINING: Share(1.0), _SCORE: Share(1.0)}
 
 
-def _outcomes(trials, loan, options, n_jobs):
-    """Return the outcome of each trial on the rows it is lent."""
+def _outcomes(trials, records, options, n_jobs):
+    """Return the outcome of each trial on copies of records, which it may write into."""
     # output of each trial would reveal the number of trials
     parallel = Parallel(n_jobs=n_jobs, verbose=0)
-    outcomes = parallel(delayed(loan.run)(trial, options) for trial in trials)
-    loan.check()
-    return outcomes
+    return parallel(delayed(_outcome)(trial, records, options) for trial in trials)
+
+
+def _outcome(trial, records, options):
+    return trial(*(quoting_no_records(deepcopy, part) for part in records), options)
 
 
 class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
@@ -320,7 +323,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             for one, seed in zip(drawn, seeds, strict=True)
         ]
         records = _Records(X, y, codes, unit, exposure)
-        outcomes = _outcomes(trials, *records.lent(*plan.held.split(splitting)), self.n_jobs)
+        outcomes = _outcomes(trials, *records.parts(*plan.held.split(splitting)), self.n_jobs)
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_, unit)
         # One record moves a mean of numbers in [0, 1] by 1/n_held, and its rounding by the last
@@ -647,7 +650,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class _Records:
-    """Arguments of a search with a value for each record, to be lent to trials."""
+    """Arguments of a search with a value for each record."""
 
     X: Any
     y: Any
@@ -655,8 +658,8 @@ class _Records:
     unit: str
     exposure: Any
 
-    def lent(self, held, train):
-        """Return a loan of rows to train and to score by, and the other arguments of trials."""
+    def parts(self, held, train):
+        """Return rows and targets to train by, and to score by; and other arguments of trials."""
         of_rows, of_held = {}, {}
         if self.codes is not None:
             held, train = (np.flatnonzero(np.isin(self.codes, who)) for who in (held, train))
@@ -666,7 +669,7 @@ class _Records:
             of_rows["exposure"], of_held["exposure"] = self.exposure[train], self.exposure[held]
         shared = np.array_equal(train, held)
         parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (self.X, self.y)]
-        return Loan.of(*parts, times=1 + shared), (of_rows, of_held)
+        return parts * (1 + shared), (of_rows, of_held)
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,6 @@ _MISSING = f"X or y contains missing values. {_FILL_ROWS}. {_FILL_TARGETS}"
 # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not
 # private
 _ON_DEVICE = "Rows are summed in the host's memory: pass X.cpu() or cupy.asnumpy(X)"
-_COPY = "Rows are lent to be read: have each step copy what it changes, by copy=True for one"
 _ADVICE = {
     "Expected 2D array, got 1D array instead": _RESHAPE,
     "Expected 2D array, got scalar array instead": _RESHAPE,
@@ -72,10 +71,6 @@ _ADVICE = {
     "setting an array element with a sequence": (
         "X must be a 2D array of numbers, and y an array of labels or of numbers"
     ),
-    "assignment destination is read-only": _COPY,
-    "output array is read-only": _COPY,
-    "buffer source array is read-only": _COPY,
-    "cannot set WRITEABLE flag to True of this array": _COPY,
     "int too large to convert to float": (
         "X, and the target of a regression, must be numbers that a float can hold"
     ),

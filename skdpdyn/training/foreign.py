@@ -1,17 +1,15 @@
 """Code of others that runs beside a guarantee: steps of a pipeline, models that are scored.
 
 It may write in place, keep what it is given, count its calls or warn of a value. So it is given
-copies of its own, or arrays that cannot be written to, and runs as a copy that is thrown away; what
-it warns of is silenced. Code that means harm can get around all this: it can write files, too.
+copies of its own, and runs as a copy that is thrown away; what it warns of is silenced. Code that
+means harm can get around all this: it can write files, too.
 """
 
-import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from copy import copy, deepcopy
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +17,6 @@ from scipy import sparse
 from skdpdyn.training.base import quoting_no_records
 
 _BLOCK = 1 << 22  # cells of a copy
-_PARTS = "data", "indices", "indptr"  # of sparse matrices
 
 
 class _Silence:
@@ -44,49 +41,6 @@ class _Silence:
 
 
 SILENCE = _Silence()
-
-
-@dataclass(frozen=True, eq=False)
-class Loan:
-    """Arrays that are lent to runs of others' code, which must all find the same bits.
-
-    Parameters
-    ----------
-    values : tuple
-        Rows, targets and the like, which nobody else holds.
-    times : int
-        How often each run is given them.
-    digest : bytes
-        Digest of those that are not copied for each run. It is compared, and never shown.
-    """
-
-    values: tuple[Any, ...]
-    times: int
-    digest: bytes
-
-    @classmethod
-    def of(cls, *values: Any, times: int = 1) -> Self:
-        """Return a loan of copies that the caller gives up."""
-        return cls(values, times, _digest(values))
-
-    def run(self, function: Callable[..., Any], *more: Any) -> Any:
-        """Call a function of all values, and of ``more``.
-
-        Raises
-        ------
-        ValueError
-            If an earlier run changed a value.
-        """
-        self.check()
-        return function(*[*map(_lent, self.values)] * self.times, *more)
-
-    def check(self) -> None:
-        """Raise if a run changed a value."""
-        if _digest(self.values) != self.digest:
-            raise ValueError(
-                "a step or a model wrote into rows that it was lent to read. Have it copy what it "
-                "changes"
-            )
 
 
 def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
@@ -156,40 +110,3 @@ def _blocks(X: Any, n_rows: int) -> Iterator[Any]:
     size = max(1, _BLOCK // max(width, 1))
     for first in range(0, max(n_rows, 1), size):
         yield quoting_no_records(deepcopy, rows_at(X, slice(first, first + size)))
-
-
-def _lent(value):
-    """Return read-only views of an array of numbers; a copy of anything else."""
-    if not _is_of_numbers(value):
-        return quoting_no_records(deepcopy, value)
-    if not sparse.issparse(value):
-        return _read_only(value)
-    lent = copy(value)
-    for name in _PARTS:
-        setattr(lent, name, _read_only(getattr(value, name)))
-    return lent
-
-
-def _read_only(array):
-    view = array.view()
-    while isinstance(array, np.ndarray):  # or else the view could be made writable again
-        array.flags.writeable = False
-        array = array.base
-    view.flags.writeable = False
-    return view
-
-
-def _is_of_numbers(value):
-    """Return whether it is an array, or in arrays, that hold no objects."""
-    sliced = sparse.issparse(value) and value.format in ("csr", "csc", "bsr")
-    return (sliced or isinstance(value, np.ndarray)) and not value.dtype.hasobject
-
-
-def _digest(values):
-    hashed = hashlib.blake2b()
-    for value in filter(_is_of_numbers, values):
-        arrays = [getattr(value, name) for name in _PARTS] if sparse.issparse(value) else [value]
-        for array in arrays:
-            array = array.T if array.flags.f_contiguous else array
-            hashed.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
-    return hashed.digest()
