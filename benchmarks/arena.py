@@ -241,12 +241,7 @@ def main(arguments=None):
 
 def show(line):
     """Print a line."""
-    what = "".join(
-        f"{line[name]!s:>{width}}" for name, width in zip(KEY, (12, 28, 6, 13), strict=True)
-    )
-    values = "  ".join(
-        f"{name} {float(line[name]):.4f} +-{float(line[name + '_error']):.4f}"
-        for name in SCORES
-        if line.get(name)
-    )
-    print(f"{what}  {values}  {line['seconds']} s  {line['note']}", flush=True)
+    what = "{table:>12}{model:>28}{epsilon!s:>6}{relation:>13}".format_map(line)
+    names = (name for name in SCORES if line.get(name))
+    cells = (f"{name} {line[name]} +-{line[f'{name}_error']}" for name in names)
+    print(f"{what}  {'  '.join(cells)}  {line['seconds']} s  {line['note']}", flush=True)

@@ -10,7 +10,12 @@ import skdpdyn
 from skdpdyn.preprocessing import BoundsScaler
 
 NEEDS = []
-MODELS = dict.fromkeys(("linear", "additive", "linear undeclared", "additive undeclared"), "both")
+MODELS = {
+    "linear": "both",
+    "additive": "both",
+    "linear undeclared": "both",
+    "additive undeclared": "both",
+}
 PACKAGE = "skdpdyn"
 
 
