@@ -58,6 +58,9 @@ def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
     return value
 
 
+_FINE = 1e-9  # epsilons above it are much larger than the rounding of sums they are made of
+
+
 def crossing(
     increasing: Callable[[float], float],
     start: float,
@@ -84,7 +87,14 @@ def crossing(
     return float(optimize.brentq(increasing, low, high, **tolerances))
 
 
-def solve_epsilon(log_delta: Any, delta: float, upper: float, scale: float = 0.0) -> float:
+def solve_epsilon(
+    log_delta: Any,
+    delta: float,
+    start: float,
+    step: float = 0.0,
+    largest: float = math.inf,
+    scale: float = _FINE,
+) -> float:
     """Return the least epsilon, rounded up, at which ``log_delta`` allows ``delta``.
 
     Parameters
@@ -93,10 +103,14 @@ def solve_epsilon(log_delta: Any, delta: float, upper: float, scale: float = 0.0
         Logarithm of delta at an epsilon, which it does not rise with.
     delta : float
         In [0, 1].
-    upper : float
-        Where ``delta`` is allowed, but for rounding; inf where that is not known.
-    scale : float, default=0.0
-        Size of numbers that ``log_delta`` computes differences of epsilon with.
+    start : float
+        Where the search starts.
+    step : float, default=0.0
+        Its first step; 0: as long as ``start``.
+    largest : float, default=inf
+        An epsilon beyond which delta falls no more.
+    scale : float, default=1e-9
+        Size of differences of epsilon that ``log_delta`` may not see.
     """
     target = math.log(delta) if delta > 0 else -math.inf
 
@@ -104,21 +118,22 @@ def solve_epsilon(log_delta: Any, delta: float, upper: float, scale: float = 0.0
         computed = log_delta(epsilon)
         return bool(computed <= target and math.exp(computed) <= delta)
 
-    if safe(0.0):
-        return 0.0
-    if delta == 0 or not math.isfinite(upper):
-        return upper if math.isfinite(upper) and log_delta(upper) == -math.inf else math.inf
-    if not safe(upper):
-        return smallest_safe(upper, safe, math.inf, scale)
-
     # far below the target its value does not matter, and must be finite
-    def excess(epsilon: float) -> float:
-        return max(log_delta(epsilon) - target, -1e3)
+    def missed(epsilon: float) -> float:
+        return min(target - log_delta(epsilon), 1e3)
 
-    root, least = 0.0, 4 * np.finfo(float).eps
-    if excess(0.0) > 0:
-        root = optimize.brentq(excess, 0.0, upper, xtol=1e-300, rtol=least, maxiter=_HALVES)
-    return min(smallest_safe(root, safe, math.inf, scale), upper)
+    if delta == 1 or (delta == 0 and safe(0.0)):
+        return 0.0
+    start = max(min(start, largest), 0.0) if start < math.inf else 1.0
+    if not safe(start) and not safe(math.inf):
+        return math.inf
+    root, limits = largest, {"least": 0.0, "most": largest}
+    if delta > 0:
+        precise: Any = {"xtol": 1e-300, "rtol": 4 * np.finfo(float).eps, "maxiter": _HALVES}
+        root = crossing(missed, start, step or start or 1.0, **limits, **precise)
+    if math.isinf(root):
+        return root
+    return smallest_safe(root, safe, math.inf, scale)
 
 
 def _mills(x: Floats) -> Any:
@@ -252,18 +267,14 @@ def highest_lines(missed: Callable[[Array], Array], rates: Array) -> Array:
 
 def convex(gamma: Array, delta: Array) -> Array:
     """Return the largest convex nonincreasing minorant of points: profiles are convex in gamma."""
-    delta = np.minimum.accumulate(delta)
-    slope = np.diff(delta) / np.diff(gamma)
-    if np.all(np.diff(slope) >= -1e-12 * np.abs(slope[:-1])):
-        return delta
-    hull: list[tuple[float, float]] = []
-    for point in zip(np.append(0.0, gamma).tolist(), np.append(1.0, delta).tolist(), strict=True):
-        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (point[0] - hull[-2][0]) >= (
-            point[1] - hull[-2][1]
-        ) * (hull[-1][0] - hull[-2][0]):
-            hull.pop()
-        hull.append(point)
-    return np.interp(gamma, *np.transpose(hull))
+    x, y = gamma, np.minimum.accumulate(delta)
+    while True:  # a point above a chord of its neighbours is above the minorant
+        slope = np.diff(y) / np.diff(x)
+        above = np.diff(slope) < -1e-12 * np.abs(slope[:-1])
+        if not np.any(above):
+            return y if y.size == delta.size else np.interp(gamma, x, y)
+        kept = np.concatenate([[True], ~above, [True]])
+        x, y = x[kept], y[kept]
 
 
 def by_element(function: Callable[..., Any], *arrays: Any) -> Array:

@@ -46,7 +46,7 @@ from skdpdyn.privacy.stored import stored, stored_part
 _COVERED, _LARGEST_MU = 801, 1e3  # epsilons at which a mu must cover a profile, and the most of it
 _KEPT = 4096  # budgets and costs that were computed before, all public
 _MANY = 16  # arguments from which on a vectorised evaluation pays
-_FINELY = 4096  # and up to which it looks at more orders
+_FINELY = 1024  # epsilons whose best orders are looked for, evenly spread if there are more
 
 
 class Adjacency(StrEnum):
@@ -170,9 +170,23 @@ class Guarantee(Checked, ABC):
         delta = checked_delta(delta)
         return like(delta, by_element(self._epsilon, delta))
 
-    @abstractmethod
     def _epsilon(self, delta: float) -> float:
         """Return epsilon at one delta, rounded up."""
+        start, step = self._start(delta)
+        return solve_epsilon(self._log_delta, delta, start, step, self._largest_loss)
+
+    def _log_delta(self, epsilon: float) -> float:
+        delta = float(self._delta(np.asarray(epsilon, dtype=float)))
+        return math.log(delta) if delta > 0 else -math.inf
+
+    def _start(self, delta: float) -> tuple[float, float]:
+        """Return where the search for an epsilon starts, and its first step; 0: that far."""
+        return 1.0, 0.0
+
+    @property
+    def _largest_loss(self) -> float:
+        """Largest privacy loss, but for a probability of delta(infinity); inf: not known."""
+        return math.inf
 
     def rdp(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of an order.
@@ -430,8 +444,16 @@ class Guarantee(Checked, ABC):
         """Return the composition with ``other`` in closed form, or None; both sides are asked."""
 
     def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
-        """Return delta at epsilons that grow from 0: one where both directions are alike."""
-        return (convex(np.exp(epsilon), np.minimum(self.delta(epsilon), 1.0)),)
+        """Return delta at epsilons that grow from 0: one where both directions are alike.
+
+        Up to the point that bounds delta(0) best, the line of hypothesis testing holds, as of
+        `ApproximateDP` there: a profile is convex across 0, too.
+        """
+        delta, excess = np.minimum(self.delta(epsilon), 1.0), np.expm1(epsilon)
+        advantages = (2 * delta + excess) / (2 + excess)
+        best = int(np.argmin(advantages))
+        delta[:best] = (advantages[best] - (1 - advantages[best]) * excess / 2)[:best]
+        return (convex(np.exp(epsilon), delta),)
 
     def _reach(self, tail: float) -> float:
         """Return a loss that is exceeded with a probability of ``tail`` at most, if that can be."""
@@ -543,14 +565,7 @@ class GaussianDP(Guarantee):
         return float(np.clip(-self.mu * (special.ndtri(self.failure) + self.mu / 2), 0.0, 700.0))
 
     def _epsilon(self, delta: float) -> float:
-        if not self.failure:
-            return _gdp_epsilon(self.mu, delta)
-        last = self._last_useful_epsilon
-        if delta < self.delta(last):
-            return math.inf
-        return solve_epsilon(
-            lambda epsilon: math.log(self.delta(epsilon)), delta, last, max(self.mu, 1.0)
-        )
+        return super()._epsilon(delta) if self.failure else _gdp_epsilon(self.mu, delta)
 
     def group(self, size: int) -> "GaussianDP":
         """Return the guarantee for an exchange of up to ``size`` records at once: size times mu.
@@ -796,32 +811,33 @@ class RenyiDP(Guarantee):
         return math.exp(min(0.0, minimum_over_orders(log_delta)))
 
     def _deltas(self, epsilon: Array, rough: bool = False) -> Array:
-        """Return many deltas at once, each the least over a grid of orders; ``rough``: over few."""
-        finite = np.where(np.isinf(epsilon), 0.0, epsilon).ravel()
-        orders = LOG_EXCESS_ORDERS[:: 8 if rough else 1]
-        least, best = self._least(finite, orders)
-        if (
-            not rough and 0 < finite.size <= _FINELY
-        ):  # once more, between the neighbours of the best
-            first, last = max(int(best.min()) - 1, 0), min(int(best.max()) + 1, orders.size - 1)
-            finer = np.linspace(orders[first], orders[last], 8 * (last - first) + 1)
-            least = np.minimum(least, self._least(finite, finer)[0])
+        """Return many deltas at once, each at nearly its best order; ``rough``: of a few."""
+        flat = np.where(np.isinf(epsilon), 0.0, epsilon).ravel()
+        orders = np.exp(LOG_EXCESS_ORDERS[:: 8 if rough else 1])
+        orders, log_moment, slope = self._lines(orders)
+        best = np.searchsorted(slope, flat)
+        least = log_moment[best] - orders[best] * flat
+        if slope.size and not rough:  # once more, where the slopes are the epsilons
+            many = flat.size > _FINELY
+            wanted = np.linspace(flat.min(), flat.max(), _FINELY) if many else np.unique(flat)
+            middle = (orders[1:] + orders[:-1]) / 2
+            orders, log_moment, slope = self._lines(np.unique(np.interp(wanted, slope, middle)))
+            best = np.searchsorted(slope, flat)
+            least = np.minimum(least, log_moment[best] - orders[best] * flat)
         log_delta = np.where(np.isinf(epsilon), -math.inf, least.reshape(epsilon.shape))
         return np.exp(np.minimum(0.0, log_delta))
 
-    def _least(self, epsilon: Array, log_excess: Array) -> tuple[Array, Array]:
-        """Return logarithms of the least deltas at some orders, and which orders these are."""
-        excess = np.exp(log_excess)
+    def _lines(self, excess: Array) -> tuple[Array, Array, Array]:
+        """Return orders less 1, logarithms of their bounds on delta at epsilon 0, and slopes.
+
+        The bound at an order falls with epsilon on a line, and it is convex in the order: the least
+        at an epsilon is where the slope is that. Any other order gives a bound, too.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             log_moment = excess * self.rdp(1 + excess) + self._log_slack(excess)
-            log_moment = np.where(log_moment < 1e300, log_moment, math.inf)
-            values, best = [np.zeros(0)], [np.zeros(0, dtype=int)]
-            for row in np.array_split(epsilon, epsilon.size // 4096 + 1):
-                each = log_moment - excess * row[:, None]
-                each = np.where(np.isinf(log_moment), math.inf, each)
-                best.append(np.argmin(each, axis=1))
-                values.append(np.min(each, axis=1))
-        return np.concatenate(values), np.concatenate(best)
+        finite = log_moment < 1e300
+        excess, log_moment = (np.append(0.0, one[finite]) for one in (excess, log_moment))
+        return excess, log_moment, np.maximum.accumulate(np.diff(log_moment) / np.diff(excess))
 
     def _epsilon(self, delta: float) -> float:
         if delta == 0:
@@ -905,15 +921,9 @@ class ApproximateDP(Guarantee):
         below = self.at_delta + (1 - self.at_delta) * special.expit(self.at_epsilon) * gap
         return np.where(epsilon >= self.at_epsilon, self.at_delta, below)
 
-    def _epsilon(self, delta: float) -> float:
-        if delta < self.at_delta:
-            return math.inf
-        if delta >= self.delta(0.0):
-            return 0.0
-        surplus = (delta - self.at_delta) / (1 - self.at_delta) / special.expit(self.at_epsilon)
-        implied = self.at_epsilon + np.log1p(-np.minimum(surplus, 1 - np.exp(-self.at_epsilon)))
-        epsilon = max(float(implied), 1e-300)
-        return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf)
+    @property
+    def _largest_loss(self) -> float:
+        return self.at_epsilon
 
     def _renyi_curve(self) -> Any:
         return PureCurve(self.at_epsilon) if self.at_delta == 0 else None
@@ -963,7 +973,7 @@ def _gdp_epsilon(mu: float, delta: float) -> float:
     # delta(epsilon) < Phi(mu/2 - epsilon/mu), which is solved for epsilon in closed form
     log_delta = math.log(delta) if delta > 0 else -math.inf
     upper = mu * (mu / 2 - float(special.ndtri_exp(log_delta))) if mu > 0 else 0.0
-    return solve_epsilon(partial(gdp_log_delta, mu=mu), delta, upper, mu)
+    return solve_epsilon(partial(gdp_log_delta, mu=mu), delta, upper, scale=mu)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -1,12 +1,10 @@
 """The exact guarantee of Laplace noise."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.privacy._numerics import smallest_safe
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.fields import Checked, Cost, NonNegative
 from skdpdyn.privacy.guarantees import (
@@ -68,13 +66,9 @@ class LaplaceDP(Guarantee):
     def _delta(self, epsilon: Array) -> Any:
         return np.abs(np.expm1(np.minimum(epsilon - self.at_epsilon, 0.0) / 2))
 
-    def _epsilon(self, delta: float) -> float:
-        if delta >= self.delta(0.0):
-            return 0.0
-        epsilon = max(self.at_epsilon + 2 * math.log1p(-delta), 1e-300)
-        return smallest_safe(
-            epsilon, lambda x: self.delta(x) <= delta, math.inf, scale=self.at_epsilon
-        )
+    @property
+    def _largest_loss(self) -> float:
+        return self.at_epsilon
 
     def _renyi_curve(self) -> LaplaceCurve:
         return LaplaceCurve(self.at_epsilon)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.privacy._numerics import gdp_log_deltas, smallest_safe, solve_epsilon
+from skdpdyn.privacy._numerics import gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import checked
 from skdpdyn.privacy.fields import Probability
-from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, Neighbours, Unit, Whole
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Unit, Whole
 from skdpdyn.privacy.stored import stored, stored_part
 
 
@@ -108,24 +108,16 @@ class ProfileMixture(Guarantee):
         object.__setattr__(self, "weights", tuple(weights.tolist()))
 
     def _delta(self, epsilon: Array) -> Any:  # the mean of those of the components
-        return np.exp(self._log_delta(epsilon))
-
-    def _log_delta(self, epsilon: Floats) -> Any:
-        total = np.full(np.shape(epsilon), -math.inf)
-        for weight, mu in zip(*self._blocks(np.size(epsilon)), strict=True):
-            terms = np.log(weight) + gdp_log_deltas(np.asarray(epsilon)[..., None], mu)
+        total = np.full(epsilon.shape, -math.inf)
+        for weight, mu in zip(*self._blocks(epsilon.size), strict=True):
+            terms = np.log(weight) + gdp_log_deltas(epsilon[..., None], mu)
             total = np.logaddexp(total, np.logaddexp.reduce(terms, axis=-1))
-        return np.minimum(total, 0.0)
+        return np.exp(np.minimum(total, 0.0))
 
     def _blocks(self, n_epsilons: int) -> Any:
         """Return the components in blocks that keep memory small for many epsilons."""
         n_blocks = len(self.mus) * n_epsilons // 2**20 + 1
         return np.array_split(self.weights, n_blocks), np.array_split(self.mus, n_blocks)
-
-    def _epsilon(self, delta: float) -> float:
-        return solve_epsilon(
-            self._log_delta, delta, GaussianDP(self.mus[-1], self.adjacency).epsilon(delta)
-        )
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         components = other._gaussian_components()
@@ -196,27 +188,18 @@ class SubsampledDP(Guarantee):
 
     def _delta(self, epsilon: Array) -> Any:
         q = self.sampling_probability
-        with np.errstate(over="ignore", divide="ignore"):
-            # keeps its digits for tiny q and epsilon
-            small = np.log1p(np.expm1(np.minimum(epsilon, 30.0)) / q)
-            inner = np.where(
-                epsilon < 30.0, small, epsilon - math.log(q) + np.log1p(-(1 - q) * np.exp(-epsilon))
-            )
-        return q * self.base.delta(np.maximum(inner, 0.0))
+        return q * self.base.delta(np.maximum(_scaled(epsilon, 1 / q), 0.0))
 
-    def _epsilon(self, delta: float) -> float:
-        q = self.sampling_probability
-        if delta >= self.delta(0.0):
-            return 0.0
-        inner = self.base.epsilon(min(delta / q, 1.0))
-        if math.isinf(inner):
-            return math.inf
-        epsilon = (
-            math.log1p(q * math.expm1(inner))
-            if inner < 30
-            else inner + math.log(q + (1 - q) * math.exp(-inner))
-        )
-        return smallest_safe(epsilon, lambda value: self.delta(value) <= delta, towards=math.inf)
+    def _start(self, delta: float) -> tuple[float, float]:
+        start = self._amplified(self.base.epsilon(min(delta / self.sampling_probability, 1.0)))
+        return start, start * 1e-6
+
+    @property
+    def _largest_loss(self) -> float:
+        return self._amplified(self.base._largest_loss)
+
+    def _amplified(self, epsilon: float) -> float:
+        return float(_scaled(np.asarray(epsilon), self.sampling_probability))
 
     def with_accuracy(self, accuracy: float | None) -> Any:
         """See `Guarantee.with_accuracy`: that of the base."""
@@ -225,3 +208,11 @@ class SubsampledDP(Guarantee):
 
     def _gaussian_bound(self) -> float | None:
         return self.base._gaussian_bound()
+
+
+def _scaled(epsilon: Array, factor: float) -> Array:
+    """Return log(1 + factor (e^epsilon - 1)), which keeps its digits for tiny ones."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        small = np.log1p(factor * np.expm1(np.minimum(epsilon, 30.0)))
+        large = epsilon + math.log(factor) + np.log1p((1 / factor - 1) * np.exp(-epsilon))
+        return np.where(epsilon < 30.0, small, large)

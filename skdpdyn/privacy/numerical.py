@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
-from skdpdyn.privacy._numerics import by_element, gdp_log_deltas, solve_epsilon
+from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number
 from skdpdyn.privacy.fields import Checked, Count, Failure, number
@@ -52,15 +52,6 @@ class Pair(Guarantee):
     def _delta(self, epsilon: Array) -> Any:
         flat = np.minimum(epsilon.ravel(), LARGEST_LOSS)  # delta is no larger beyond
         return np.max(self._profiles(flat), axis=0).reshape(epsilon.shape)
-
-    def _epsilon(self, delta: float) -> float:
-        if delta == 0:
-            return math.inf
-
-        def log_delta(epsilon: float) -> float:
-            return math.log(max(self.delta(epsilon), 1e-300))
-
-        return solve_epsilon(log_delta, delta, self._reach(max(delta, 1e-300)))
 
 
 @stored
@@ -123,8 +114,9 @@ def sampled_profile(direction: str, part: Any, epsilon: Array) -> Array:
     """
     q, m = part.sampling_probability, 1 / part.noise_multiplier
     if direction == "replace":  # the edge is a root of a quadratic equation in e^(m x)
-        with np.errstate(over="ignore", divide="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             root = np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
+            root = np.where(epsilon > 0, root, 0.0)  # no product of 0 and an infinity
             # arcsinh(x) of huge x is log(2 x), where x itself overflows
             log_double = np.log1p(-q) - np.log(q) + (m * m + epsilon) / 2
             log_double = log_double + np.log(-np.expm1(-epsilon))
@@ -133,7 +125,7 @@ def sampled_profile(direction: str, part: Any, epsilon: Array) -> Array:
         both = q * np.exp(epsilon - 2 * m * edge + gdp_log_deltas(2 * m * edge, 2 * m))
         one = np.exp(epsilon - log_ratio + gdp_log_deltas(np.maximum(log_ratio, 0.0), m))
         swapped = np.exp(epsilon + gdp_log_deltas(np.maximum(-log_ratio, 0.0), m))
-        swapped += np.exp(epsilon) * np.expm1(np.maximum(-log_ratio, 0.0))
+        swapped += np.exp(epsilon) * np.expm1(np.clip(-log_ratio, 0.0, 700.0))
         one = np.where(log_ratio >= 0, one, swapped)
         delta = both + (1 - q) * -np.expm1(-epsilon) * one
     elif direction == "remove":
@@ -370,6 +362,8 @@ class PrivacyLossDP(Guarantee):
             return by_element(self._failing_delta, epsilon)
         others, renyi = self._others(), self._renyi()
         delta = np.min([np.ones(epsilon.shape), *(each.delta(epsilon) for each in others)], axis=0)
+        if not np.any(delta):
+            return delta
         if renyi is not None:  # at few orders, to say where to look
             delta = np.minimum(delta, renyi._deltas(epsilon, rough=True))
         losses = self._losses([*others, renyi], float(np.max(delta, initial=0.0)))
@@ -377,12 +371,12 @@ class PrivacyLossDP(Guarantee):
             delta = np.minimum(delta, losses.delta(epsilon, delta))
         if renyi is not None and (losses is None or not losses.holds(float(np.min(delta)))):
             delta = np.minimum(delta, renyi.delta(epsilon))
-        largest = self._largest_loss()
+        largest = self._largest_loss
         return delta if largest == math.inf else np.where(epsilon >= largest, 0.0, delta)
 
     def _epsilon(self, delta: float) -> float:
         if self.failure:
-            return self._failing_epsilon(delta)
+            return super()._epsilon(delta)
         bounds: list[Any] = []
         if delta > 0:  # at 0 nothing is less than the largest loss
             bounds, renyi = self._others(), self._renyi()
@@ -390,33 +384,24 @@ class PrivacyLossDP(Guarantee):
             if renyi is not None and (losses is None or not losses.holds(delta)):
                 bounds.append(renyi)
             bounds = bounds if losses is None else [losses, *bounds]
-        return min(self._largest_loss(), *(each.epsilon(delta) for each in bounds), math.inf)
+        return min(self._largest_loss, *(each.epsilon(delta) for each in bounds), math.inf)
 
+    @property
     def _largest_loss(self) -> float:
-        """Return the largest privacy loss: the sum of those of the parts, or infinity."""
+        if self.failure:
+            return math.inf
         largest = math.fsum(count * part.epsilon(0.0) for part, count in self.parts)
         return largest * (1 + 1e-15)  # fsum and products round
+
+    def _start(self, delta: float) -> tuple[float, float]:
+        start = replace(self, failure=0.0).epsilon(max(delta - 2 * self.failure, delta / 1e3))
+        return start, start / 10
 
     def _failing_delta(self, epsilon: float) -> float:
         """Return delta, failures included, at ``epsilon`` or at a smaller one where it is less."""
         surely = replace(self, failure=0.0)
         found = min(epsilon, _least_failing(surely, self.failure))
         return min(1.0, surely.delta(found) + (1 + math.exp(found)) * self.failure)
-
-    def _failing_epsilon(self, delta: float) -> float:
-        """Return an epsilon whose delta, failures included, is at most ``delta``."""
-        surely, epsilon = replace(self, failure=0.0), 0.0
-        if delta >= self._failing_delta(0.0):
-            return 0.0
-        for _ in range(_ROUNDS):  # they grow to the least that serves
-            left = delta - (1 + math.exp(min(epsilon, LARGEST_LOSS))) * self.failure
-            after = surely.epsilon(left * (1 - 1e-12)) if left > 0 else math.inf
-            if after <= epsilon:
-                return epsilon
-            epsilon = after * (1 + 1e-9)
-            if epsilon > _least_failing(surely, self.failure):
-                break
-        return math.inf
 
     def with_unit(self, unit: str) -> Any:
         """See `Guarantee.with_unit`."""
@@ -553,9 +538,6 @@ class PrivacyLossDP(Guarantee):
     def _parts(self) -> Any:
         failing = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         return (*self.parts, (failing, 1)) if self.failure else self.parts
-
-
-_ROUNDS = 100  # of an epsilon that makes up for failures
 
 
 @lru_cache(maxsize=64)

@@ -184,20 +184,15 @@ class RoundedDP(Guarantee):
         return np.where(epsilon > _NEAR, np.minimum(near, far), near)
 
     def _epsilon(self, delta: float) -> float:
-        if delta == 0 and self.mu > 0:
-            return math.inf
-        for limit in (_NEAR, _FAR):
-            own = self._side(limit)
-            exact = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9))
-            # delta(0) is slow to find. Where `exact` is above 0, delta(0) is above delta (1 - 1e-9)
-            # + 2 own
-            may_be_nothing = exact == 0 or delta == 1 or own <= 1e-9 * delta
-            if may_be_nothing and delta >= self.delta(0.0):
-                return 0.0
-            epsilon = exact + 2 * own
-            if epsilon <= limit and self._lost(epsilon, own) <= 1e-10 * delta:
-                return epsilon
-        return math.inf
+        own = self._side(_NEAR)
+        exact = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9))
+        epsilon, something = exact + 2 * own, exact > 0 and own > 1e-9 * delta
+        if something and epsilon <= _NEAR and self._lost(epsilon, own) <= 1e-10 * delta:
+            return epsilon
+        return super()._epsilon(delta)
+
+    def _start(self, delta: float) -> tuple[float, float]:
+        return 2 * self._side(_NEAR), 0.0
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if isinstance(other, RoundedDP):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import gdp_log_deltas, solve_epsilon
+from skdpdyn.privacy._numerics import gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.checks import checked, checked_epsilon
@@ -211,37 +211,23 @@ class ContractedDP(Guarantee):
             )
 
     def _delta(self, epsilon: Array) -> Any:
-        return np.exp(self._log_delta(epsilon))
-
-    def _log_delta(self, epsilon: Array) -> Any:
         own = _log_hockey_stick(epsilon, self.own_shift, self.distribution)
         later = _log_hockey_stick(epsilon, self.later_shift, self.distribution)
         if self.n_stops is None:
-            return own + self.later_steps * later if self.later_steps else own
+            return np.exp(own + self.later_steps * later if self.later_steps else own)
         with np.errstate(divide="ignore", invalid="ignore"):
             stays = np.log(-np.expm1(later))  # log(1 - t)
             terms = np.log(-np.expm1((self.later_steps + 1) * later)) if self.tight else 0.0
             whole = math.log(self.later_steps + 1) if self.tight else math.inf  # the limit t = 1
             value = own - math.log(self.n_stops) + np.where(later == 0, whole, terms - stays)
-        return np.minimum(np.where(np.isneginf(own), -math.inf, value), 0.0)
+        return np.exp(np.minimum(np.where(np.isneginf(own), -math.inf, value), 0.0))
 
-    def _epsilon(self, delta: float) -> float:
-        return solve_epsilon(self._scalar_log_delta, delta, self._upper(delta))
-
-    def _scalar_log_delta(self, epsilon: float) -> float:
-        return float(self._log_delta(np.asarray(epsilon)))
-
-    def _upper(self, delta: float) -> float:
-        """Return an epsilon at which delta is met."""
-        if self.distribution == "laplace":  # pure there
-            return min(
-                [self.own_shift]
-                + [self.later_shift] * (self.n_stops is None and self.later_steps > 0)
-            )
-        target, upper = (math.log(delta) if delta > 0 else -math.inf), 1.0
-        while self._scalar_log_delta(upper) > target and math.isfinite(upper):
-            upper *= 2
-        return upper if delta > 0 else math.inf
+    @property
+    def _largest_loss(self) -> float:
+        if self.distribution == "gaussian":
+            return math.inf
+        later = self.n_stops is None and self.later_steps > 0
+        return min(self.own_shift, self.later_shift) if later else self.own_shift
 
     def _gaussian_bound(self) -> float | None:
         return self.own_shift if self.distribution == "gaussian" else None
