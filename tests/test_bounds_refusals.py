@@ -244,10 +244,6 @@ FRESH = {"n_samples": 10, "noise_multiplier": 1.0, "step_size": 1.0, "strong_con
             lambda: least_noise(lambda noise: Laplace(noise_multiplier=noise), 1e300, 1e-5),
             "no noise can be computed for so extreme a budget",
         ),
-        (
-            lambda: least_noise(lambda noise: Laplace(noise_multiplier=noise), 5e-324, 1e-5),
-            "no noise can be computed for so extreme a budget",
-        ),
     ],
 )
 def test_numbers_beyond_doubles_are_refused_by_name(make, message):

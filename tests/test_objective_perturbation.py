@@ -32,7 +32,6 @@ from skdpdyn.privacy import (
     ObjectivePerturbation as Record,
     OutputPerturbation,
     PerturbedObjectiveDP,
-    PrivacyLossDP,
     chaudhuri,
     from_json,
     kifer,
@@ -42,7 +41,7 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
-from skdpdyn.privacy.calibration import least_noise
+from skdpdyn.privacy.calibration import NUMERICAL_SLACK, least_noise
 from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation
 from skdpdyn.solvers.minimise import largest_rounding
 from skdpdyn.training.plan import plan as planned
@@ -453,27 +452,23 @@ def test_never_above_the_published_forms(noise, curvature, delta):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("gaussian", [0.0, 0.05, 0.5])
-def test_profiles_are_smooth_and_reach_tiny_deltas(adjacency, gaussian):
+def test_profiles_are_smooth_and_reach_tiny_deltas(adjacency):
     for mu, tilt in itertools.product((1e-6, 0.1, 0.9, 1.1, 20.0), (0.0, 1e-9, 0.2, 5.0)):
-        guarantee = PerturbedObjectiveDP(mu, tilt, gaussian, adjacency=adjacency)
-        total = math.hypot(mu, gaussian)
+        guarantee = PerturbedObjectiveDP(mu, tilt, adjacency=adjacency)
         epsilons = np.unique(
-            np.append(
-                np.linspace(0, 2 * tilt + 6 * total, 3001), tilt + total * np.geomspace(6, 36, 20)
-            )
+            np.append(np.linspace(0, 2 * tilt + 6 * mu, 3001), tilt + mu * np.geomspace(6, 36, 20))
         )
-        log_delta = guarantee._log_delta(epsilons)
-        assert np.all(np.diff(log_delta) <= 1e-12)
-        deltas = np.exp(log_delta)
-        if epsilons[-1] < 5:  # a true profile is convex in exp(epsilon), and so is the claim
+        deltas = guarantee.delta(epsilons)
+        assert np.all(np.diff(deltas) <= 1e-12 * deltas[1:])
+        if epsilons[-1] < 5:  # each form is convex in exp(epsilon), and the least of four nearly
             slope = np.diff(deltas) / np.diff(np.exp(epsilons))
-            assert np.all(np.diff(slope) >= -1e-6 * np.abs(slope[:-1]) - 1e-9 / total)
+            concave = np.diff(slope) < -1e-6 * np.abs(slope[:-1]) - 1e-9 / mu
+            assert np.sum(concave) <= 3
         for delta in (1e-3, 1e-12, 1e-300):
             epsilon = guarantee.epsilon(delta)
             assert guarantee.delta(epsilon) <= delta
             assert epsilon == 0 or guarantee.delta(epsilon * (1 - 1e-9)) > delta * (1 - 1e-9)
-            assert epsilon >= GaussianDP(total).epsilon(delta) * (1 - 1e-12)
+            assert epsilon >= GaussianDP(mu).epsilon(delta) * (1 - 1e-12)
     exact = PerturbedObjectiveDP(0.0, 0.3, adjacency=adjacency)
     assert exact.delta(0.3) == 0
     assert PerturbedObjectiveDP(1e-9, 0.0, adjacency=adjacency).delta(0.0) <= 2.1e-9
@@ -483,12 +478,13 @@ def test_composition_with_gaussian_releases():
     for adjacency in ADJACENCIES:
         one = PerturbedObjectiveDP(0.3, 0.1, adjacency=adjacency)
         both = one.compose(GaussianDP(0.4, adjacency))
-        assert type(both) is PerturbedObjectiveDP
         assert both == GaussianDP(0.4, adjacency).compose(one)
-        assert both.compose(GaussianDP(0.3, adjacency)).gaussian == pytest.approx(0.5)
-        numeric = PrivacyLossDP(((one, 1), (GaussianDP(0.4, adjacency), 1)), adjacency)
+        assert both.compose(GaussianDP(0.3, adjacency)) == one.compose(GaussianDP(0.5, adjacency))
+        closed = {"replace_one": 4.0, "add_remove": 2.0}  # by the formula, before: two-sided losses
         for delta in (1e-4, 1e-8):
-            assert both.epsilon(delta) == pytest.approx(numeric.epsilon(delta), rel=0.02)
+            exact = GaussianDP(0.5)  # the Jacobian adds its tilt at most
+            at_most = 0.1 + exact.epsilon(delta / closed[adjacency])
+            assert exact.epsilon(delta) <= both.epsilon(delta) <= at_most * (1 + 1e-6)
         assert both.rdp(3.0) >= one.rdp(3.0) + GaussianDP(0.4, adjacency).rdp(3.0) - 1e-12
         for value in (one, both):
             assert from_json(to_json(value)) == value
@@ -765,7 +761,7 @@ def test_end_to_end(model, noise, adjacency):
         delta=0.0 if pure else 1e-5,
     )
     estimator.fit(X, y)
-    assert 2.0 * (1 - 1e-6) < estimator.epsilon_ <= 2.0
+    assert 2.0 * (1 - NUMERICAL_SLACK) < estimator.epsilon_ <= 2.0
     assert estimator.bound_ == "perturbation"
     assert (
         estimator.privacy_ == perturbation(estimator.mechanism_) == estimator.privacy_cost(300, 4)

@@ -30,8 +30,8 @@ from skdpdyn.privacy.schedules import (
 _CORRECTIONS = 8
 SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unspent
 NUMERICAL_SLACK = 1e-4  # for numerical composition, which is computed to a twentieth of it
-# relative error of epsilon during most of a search; step of a slope that such errors do not blur
-ROUGH, _STEP = 2e-3, 0.02
+ROUGH = 2e-3  # relative error of epsilon during most of a search
+_SECANTS, _FAR = 8, 10.0  # of a search, and logarithm of how far off they may start
 _LARGEST_LOG = 700.0  # of noise, or of its inverse: e to that power is a double
 _REFINEMENTS = 40  # of a root, by fine values: two or three serve where there is no jump
 
@@ -500,13 +500,14 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
     """
 
     @cache
-    def rough(argument: Any) -> float:
+    def rough(argument: float) -> float:
         return excess(argument, ROUGH) + slack / 2
 
-    root = crossing(lambda argument: -rough(argument), start, 1.0, most=350.0, xtol=tolerance)
+    root, slope = _by_secants(rough, start, tolerance)
+    if math.isnan(root):
+        root = crossing(lambda one: -rough(one), start, 1.0, most=350.0, xtol=tolerance)
     if root >= 350:
         return None
-    slope = min((rough(root + _STEP) - rough(root)) / _STEP, -1e-3)
     unsafe, safe = -math.inf, math.inf
     for _ in range(_REFINEMENTS):
         miss = excess(root)
@@ -517,6 +518,24 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
         if not unsafe < root < safe:  # a jump: what is known to be safe stays so
             root = (unsafe + safe) / 2
     return safe if safe < math.inf else root
+
+
+def _by_secants(rough: Callable[[float], float], root: float, tolerance: float) -> Any:
+    """Return the root of a function that is nearly a line, or NaN, and the slope there.
+
+    Epsilon falls about like a power of noise, mostly the first.
+    """
+    slope, last, missed = -1.0, math.nan, math.nan
+    for _ in range(_SECANTS):
+        miss = rough(root)
+        if not abs(miss) < _FAR:
+            break
+        if not math.isnan(last) and root != last:
+            slope = min(max((miss - missed) / (root - last), -8.0), -0.3)
+        if abs(miss) <= tolerance:
+            return root, slope
+        last, missed, root = root, miss, root - miss / slope
+    return math.nan, slope
 
 
 def most_steps(

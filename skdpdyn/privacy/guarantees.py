@@ -446,13 +446,10 @@ class Guarantee(Checked, ABC):
     def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
         """Return delta at epsilons that grow from 0: one where both directions are alike.
 
-        Up to the point that bounds delta(0) best, the line of hypothesis testing holds, as of
-        `ApproximateDP` there: a profile is convex across 0, too.
+        Each point bounds delta(0), too, as that of `ApproximateDP`.
         """
         delta, excess = np.minimum(self.delta(epsilon), 1.0), np.expm1(epsilon)
-        advantages = (2 * delta + excess) / (2 + excess)
-        best = int(np.argmin(advantages))
-        delta[:best] = (advantages[best] - (1 - advantages[best]) * excess / 2)[:best]
+        delta[0] = np.min((2 * delta + excess) / (2 + excess))
         return (convex(np.exp(epsilon), delta),)
 
     def _reach(self, tail: float) -> float:

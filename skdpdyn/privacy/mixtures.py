@@ -188,7 +188,7 @@ class SubsampledDP(Guarantee):
 
     def _delta(self, epsilon: Array) -> Any:
         q = self.sampling_probability
-        return q * self.base.delta(np.maximum(_scaled(epsilon, 1 / q), 0.0))
+        return q * self.base.delta(np.maximum(_scaled(epsilon, 1.0, q), 0.0))
 
     def _start(self, delta: float) -> tuple[float, float]:
         start = self._amplified(self.base.epsilon(min(delta / self.sampling_probability, 1.0)))
@@ -210,9 +210,10 @@ class SubsampledDP(Guarantee):
         return self.base._gaussian_bound()
 
 
-def _scaled(epsilon: Array, factor: float) -> Array:
-    """Return log(1 + factor (e^epsilon - 1)), which keeps its digits for tiny ones."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        small = np.log1p(factor * np.expm1(np.minimum(epsilon, 30.0)))
-        large = epsilon + math.log(factor) + np.log1p((1 / factor - 1) * np.exp(-epsilon))
+def _scaled(epsilon: Array, factor: float, divisor: float = 1.0) -> Array:
+    """Return log(1 + factor / divisor (e^epsilon - 1)), which keeps its digits for tiny ones."""
+    with np.errstate(over="ignore", divide="ignore"):
+        small = np.log1p(factor * np.expm1(np.minimum(epsilon, 30.0)) / divisor)
+        rest = np.log1p((divisor / factor - 1) * np.exp(-np.maximum(epsilon, 30.0)))
+        large = epsilon + math.log(factor) - math.log(divisor) + rest
         return np.where(epsilon < 30.0, small, large)

@@ -1,14 +1,14 @@
 """Noise once: on the minimiser, or on the objective that is minimised."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import gauss_legendre, gdp_log_deltas, smallest_safe, solve_epsilon
+from skdpdyn.privacy._numerics import convex, gauss_legendre, gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.fields import Checked, Cost, Count, Flag, Tame
@@ -111,10 +111,9 @@ def _(mechanism: ObjectivePerturbation) -> Guarantee:
 @stored
 @dataclass(frozen=True)
 class PerturbedObjectiveDP(Guarantee):
-    """The profile of objective perturbation with Gaussian noise, one output, and Gaussian releases.
+    """The profile of objective perturbation with Gaussian noise and one output.
 
-    With m = ``shift``, J = ``tilt`` and H the profile of Gaussian differential privacy, without
-    other releases:
+    With m = ``shift``, J = ``tilt`` and H the profile of Gaussian differential privacy:
 
     - add_remove: delta(epsilon) = max(H(epsilon - J; m), D(epsilon; m)), D(epsilon; m) = E (1 -
       exp(epsilon - m^2/2 - m abs(Z)))_+, which is 2 H(epsilon; m) from m^2/2 on. Of `redberg`'s
@@ -135,8 +134,7 @@ class PerturbedObjectiveDP(Guarantee):
     and its sign may be that of z: D(epsilon; m). *x is replaced by y:* b' - b = g x - h y lies in a
     rhombus of half diagonals p, q, p^2 + q^2 = m^2, and norm(b') is largest at its corners, so
     delta <= D(epsilon - J; p) + D(epsilon - J; q). D(e; sqrt t) is convex in t up to m^2 where e >=
-    m sqrt(1 + m^2/4): (p, q) = (m, 0) is worst. *With Gaussian releases* m^2 becomes m^2 +
-    gaussian^2, and the q = 0 of the last line ``gaussian``.
+    m sqrt(1 + m^2/4): (p, q) = (m, 0) is worst.
 
     The Renyi curve (`rdp`) holds too, and is smaller where epsilon is small: `delta` and `epsilon`
     are the lesser of both forms everywhere, but for the printed one.
@@ -147,8 +145,6 @@ class PerturbedObjectiveDP(Guarantee):
         m: sensitivity of the sum of gradients over the noise's standard deviation, >= 0.
     tilt : float
         J: largest logarithm of the ratio of the Jacobians of two neighbours, >= 0.
-    gaussian : float, default=0.0
-        The mu of Gaussian releases that it was composed with.
     printed : bool, default=False
         D(epsilon - J; m) in both directions: `redberg`, Theorem 3.1. For add_remove.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
@@ -162,13 +158,12 @@ class PerturbedObjectiveDP(Guarantee):
     >>> guarantee = PerturbedObjectiveDP(0.2, 0.1, adjacency="add_remove")
     >>> round(guarantee.epsilon(1e-6), 6)
     0.934118
-    >>> round(guarantee.compose(GaussianDP(0.1, "add_remove")).epsilon(1e-6), 6)
-    1.040516
+    >>> round(guarantee.compose(GaussianDP(0.1, "add_remove")).epsilon(1e-6), 4)
+    1.0405
     """
 
     shift: Tame
     tilt: Tame
-    gaussian: Tame = 0.0
     printed: Flag = False
     adjacency: Neighbours = Adjacency.REPLACE_ONE
     unit: Unit = "record"
@@ -181,74 +176,42 @@ class PerturbedObjectiveDP(Guarantee):
             )
 
     def _delta(self, epsilon: Array) -> Any:  # accurate down to 1e-300
-        own = np.exp(self._log_delta(epsilon))
-        return own if self.printed else np.minimum(own, self._renyi.delta(epsilon))
+        return np.max(self._directions(epsilon.ravel()), axis=0).reshape(epsilon.shape)
 
-    def _epsilon(self, delta: float) -> float:
-        epsilon = self._own_epsilon(delta)
+    def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
+        both = self._directions(epsilon)
+        if len(both) == 1:
+            return super()._profiles(epsilon)
+        advantage = min(one[0] for one in both)  # that of either direction is that of both
+        return tuple(convex(np.exp(epsilon), np.minimum(one, advantage)) for one in both)
+
+    def _directions(self, epsilon: Array) -> list[Array]:
+        """Return delta where the record is in the data that were used, and where it is not."""
+        beyond = epsilon - self.tilt
         if self.printed:
-            return epsilon
-        epsilon = min(epsilon, self._renyi.epsilon(delta))
-        if epsilon in (0.0, math.inf):
-            return epsilon
-        return smallest_safe(
-            epsilon, lambda value: self.delta(value) <= delta, towards=math.inf, scale=self.tilt
-        )
-
-    @property
-    def _renyi(self) -> RenyiDP:
-        return RenyiDP(self._renyi_curve(), self.adjacency)
-
-    @property
-    def _total(self) -> float:
-        return math.hypot(self.shift, self.gaussian)
+            return [np.exp(_log_two_sided(beyond, self.shift))]
+        if self.adjacency is Adjacency.ADD_REMOVE:
+            logs = [_log_one_sided(beyond, self.shift), _log_two_sided(epsilon, self.shift)]
+        else:
+            far = _log_two_sided(np.maximum(beyond, self._kink), self.shift)
+            logs = [_log_chord(np.minimum(beyond - self._kink, 0.0), far)]
+        renyi = RenyiDP(self._renyi_curve(), self.adjacency).delta(epsilon)
+        return [np.minimum(np.exp(np.minimum(one, 0.0)), renyi) for one in logs]
 
     @property
     def _kink(self) -> float:
         """Epsilon - J from which the worst replacement is known to be one of opposite gradients."""
-        return self._total * math.hypot(1.0, self._total / 2)
+        return self.shift * math.hypot(1.0, self.shift / 2)
 
-    def _log_delta(self, epsilon: Array) -> Any:
-        beyond = epsilon - self.tilt
-        if self.printed:
-            return _log_two_sided(beyond, self._total)
-        if self.adjacency is Adjacency.ADD_REMOVE:
-            return np.maximum(
-                _log_one_sided(beyond, self._total), _log_two_sided(epsilon, self._total)
-            )
-        far = np.maximum(beyond, self._kink)
-        log_delta = np.logaddexp(
-            _log_two_sided(far, self._total), _log_two_sided(far, self.gaussian)
-        )
-        return np.minimum(_log_chord(np.minimum(beyond - self._kink, 0.0), log_delta), 0.0)
+    def _start(self, delta: float) -> tuple[float, float]:
+        return self._reach(delta), 0.0
 
-    def _own_epsilon(self, delta: float) -> float:
-        if delta >= self._own_delta(0.0):
-            return 0.0
-        gaussian = GaussianDP(self._total, self.adjacency)
-        # twice two sides; the kink is above m^2/2
-        upper = self.tilt + max(gaussian.epsilon(delta / 4), self._kink)
-        epsilon = solve_epsilon(
-            lambda epsilon: float(self._log_delta(np.asarray(epsilon))), delta, upper
-        )
-        return smallest_safe(
-            epsilon,
-            lambda value: self._own_delta(value) <= delta,
-            math.inf,
-            self.tilt + self._total,
-        )
-
-    def _own_delta(self, epsilon: float) -> float:
-        return float(np.exp(self._log_delta(np.asarray(epsilon))))
-
-    def _closed_form(self, other: Guarantee) -> Guarantee | None:
-        if type(other) is not GaussianDP or other.failure:
-            return None
-        return replace(self, gaussian=math.hypot(self.gaussian, other.mu))
+    def _reach(self, tail: float) -> float:
+        return self.tilt + max(GaussianDP(self.shift).epsilon(tail / 2), self._kink)
 
     def _renyi_curve(self) -> Any:
         apart = self.adjacency is Adjacency.ADD_REMOVE and not self.printed
-        return TiltedCurve(self._total, self.tilt, apart=apart)
+        return TiltedCurve(self.shift, self.tilt, apart=apart)
 
 
 @stored_part
