@@ -161,6 +161,26 @@ def test_the_profile_holds_and_is_tight(norm, adjacency):
     assert 0.5 <= ratios(adjacency, norm, perturbation) <= 1 + 1e-3
 
 
+@pytest.mark.parametrize("norm", [1.0, 12.0])
+@pytest.mark.parametrize("loss", [logistic, squared])
+def test_each_direction_has_its_own_profile(loss, norm):
+    """As compositions take them: one bounds P against Q, and the other Q against P."""
+    for problem, rest, one, other in worlds(loss, norm, 0.7, Adjacency.ADD_REMOVE):
+        declared = record(problem, 0.4, Adjacency.ADD_REMOVE)
+        epsilons = np.concatenate([[0.0], declared.tilt + np.arange(1, 9) / 4])
+        claims = np.array(perturbation(declared)._profiles(epsilons))
+        scale = 0.4 * problem.n_samples * problem.sensitivity(Adjacency.ADD_REMOVE)
+        cell, p, q = true_losses(Adjacency.ADD_REMOVE, problem, rest, one, other, scale, "gaussian")
+        true = np.array(
+            [
+                -np.expm1(np.minimum(epsilons[:, None] + b - a, 0.0)) @ np.exp(a)
+                for a, b in ((p, q), (q, p))
+            ]
+        )
+        true = np.where(claims > 1e-12, true * cell, 0.0)
+        assert any(np.all(each <= claims * (1 + 1e-3)) for each in (true, true[::-1]))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_published_forms_hold(adjacency):
