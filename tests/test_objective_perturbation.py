@@ -476,13 +476,13 @@ def test_profiles_are_smooth_and_reach_tiny_deltas(adjacency):
     for mu, tilt in itertools.product((1e-6, 0.1, 0.9, 1.1, 20.0), (0.0, 1e-9, 0.2, 5.0)):
         guarantee = PerturbedObjectiveDP(mu, tilt, adjacency=adjacency)
         epsilons = np.unique(
-            np.append(np.linspace(0, 2 * tilt + 6 * mu, 3001), tilt + mu * np.geomspace(6, 36, 20))
+            np.append(np.linspace(0, 2 * tilt + 6 * mu, 601), tilt + mu * np.geomspace(6, 36, 20))
         )
         deltas = guarantee.delta(epsilons)
         assert np.all(np.diff(deltas) <= 1e-12 * deltas[1:])
         if epsilons[-1] < 5:  # each form is convex in exp(epsilon), and the least of four nearly
             slope = np.diff(deltas) / np.diff(np.exp(epsilons))
-            concave = np.diff(slope) < -1e-6 * np.abs(slope[:-1]) - 1e-9 / mu
+            concave = np.diff(slope) < -1e-3 * np.abs(slope[:-1]) - 1e-9 / mu
             assert np.sum(concave) <= 3
         for delta in (1e-3, 1e-12, 1e-300):
             epsilon = guarantee.epsilon(delta)
