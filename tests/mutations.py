@@ -620,9 +620,21 @@ MUTATIONS = [
     ),
     Mutation(
         "rounded profiles pay one side",
-        "epsilon = exact + 2 * own",
-        "epsilon = exact",
+        "epsilon, something = exact + 2 * own",
+        "epsilon, something = exact",
         "tests/test_bounds_conformance.py -k rounding",
+    ),
+    Mutation(
+        "a point bounds delta(0) by half",
+        "np.min((2 * delta + excess) / (2 + excess))",
+        "np.min((delta + excess) / (2 + excess))",
+        "tests/test_accounting_tails.py tests/test_privacy_guarantees.py",
+    ),
+    Mutation(
+        "a record that vanishes leaves no Jacobian",
+        "logs = [_log_one_sided(beyond, self.shift)",
+        "logs = [_log_one_sided(epsilon, self.shift)",
+        "tests/test_objective_perturbation.py -k profile",
     ),
     Mutation(
         "delta of a hundredth is asked by default",
