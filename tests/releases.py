@@ -316,7 +316,7 @@ def with_private_levels(**of_records):
     def run(data):
         side = data.X[:, 0] > 0
         X = np.column_stack([data.X[:, -1].astype(object), np.where(side, "a", "b"), side])
-        known = {"bounds": {0: (-1, 1)}, "categories": "private", "interactions": None}
+        known = {"bounds": {0: (-1, 1)}, "categories": "auto", "interactions": None}
         return fit(partial(gam, **known), **of_records)(3)(replace(data, X=X))
 
     return lambda n_features: run

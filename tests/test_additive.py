@@ -308,8 +308,7 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
         ({"categories": "ward"}, FRAME, "or a dict of columns"),
         ({}, FRAME.assign(age=np.inf), "infinity"),
         ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
-        ({"solver": "noisy_sgd", "categories": {"ward": "private"}}, FRAME, "levels are known"),
-        ({"bounds": (0, 1), "categories": "private"}, FRAME, "bounds, a dict, does not name"),
+        ({"solver": "noisy_sgd", "categories": {"ward": "auto"}}, FRAME, "levels are known"),
         ({"interactions": [("age", "age")]}, FRAME, "must be two columns"),
         ({"interactions": "some"}, FRAME, "interactions="),
         ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),
@@ -386,7 +385,7 @@ def test_expanded_rows_are_never_all_in_memory():
 
 # --- private levels -------------------------------------------------------------------------------
 
-PRIVATE = clone(GAM).set_params(categories={"ward": "private"}, epsilon=3.0)
+PRIVATE = clone(GAM).set_params(categories={"ward": "auto"}, epsilon=3.0)
 
 
 def test_a_cell_depends_on_nothing_but_the_value():
@@ -406,24 +405,24 @@ def test_a_cell_depends_on_nothing_but_the_value():
     codes = Levels((1, "True"), learnt=True).codes(values)
     assert codes.tolist() == [0] * 6 + [1] * 3 + [2] * len(none) + [3, 2, 2]
     rows = [[0.5, 1], [0.2, "x"], [0.1, 1.0]]
-    model = clone(PRIVATE).set_params(bounds={0: (0, 1)}, categories={1: "private"})
+    model = clone(PRIVATE).set_params(bounds={0: (0, 1)}, categories={1: "auto"})
     (column, codes), *_ = read_cells(model, rows, reset=True).seen.values()
     assert (column.levels, codes.tolist()) == ((1, "x"), [0, 1, 0])
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_levels_are_bought(adjacency, tmp_path):
-    frame = FRAME.assign(code=np.arange(N) % 50)
+    frame = FRAME.assign(code=(np.arange(N) % 50).astype(str))
     frame.loc[0, "ward"], frame.loc[::9, "ward"] = "a secret", None
     known = clone(GAM).set_params(epsilon=3.0, adjacency=adjacency, random_state=None)
-    model = clone(known).set_params(categories="private").fit(frame, Y)
+    model = clone(known).set_params(categories="auto").fit(frame, Y)
     ward = model.expansion_.columns[2]
     assert ward.levels == ("north", "south", "west")
     assert b"a secret" not in pickle.dumps(model)
     assert model.privacy_ == model.privacy_cost(N, 5)
     assert model.privacy_.failure > 0
     assert model.privacy_.epsilon(model.delta_) == pytest.approx(3.0)
-    assert model.mechanism_["levels of columns"].n_columns == 3
+    assert model.mechanism_["levels of columns"].n_columns == 2
     assert composition(model.mechanism_).failure <= model.privacy_.failure
     for report in (model.privacy_report(), model.set_params(random_state=0).privacy_report()):
         assert check_report(report.to_json())["theorem"]
@@ -462,7 +461,8 @@ def test_a_level_of_one_record_shows_no_more_often_than_is_paid_for(
     monkeypatch.setattr(rules, "FAILURE_SHARE", 0.8)
     alone = np.arange(60) < rows_of_one
     frame = pd.DataFrame({name: np.where(alone, np.arange(60), 99) for name in "ab"})
-    known = {"categories": "private", "bounds": {}, "classes": [0, 1], "adjacency": adjacency}
+    known = {"bounds": {}, "classes": [0, 1], "adjacency": adjacency}
+    known["categories"] = dict.fromkeys("ab", "auto")
     model = PrivateGAMClassifier(1.0, 0.5, max_rows_per_person=rows_of_one, **known)
     owners = None if rows_of_one == 1 else np.arange(60) // rows_of_one
     n_draws, shown = 3000, 0

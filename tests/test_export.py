@@ -196,7 +196,7 @@ def test_onnx_takes_raw_tables():
         np.testing.assert_allclose(found[1], pipeline.predict_proba(gaps), atol=1e-6)
     level = rng.choice(["x", "y", "7", "rare", None], N_SAMPLES).astype(object)
     frame = pandas.DataFrame({"a": gaps[:, 0], "w": level, "k": rng.integers(0, 3, N_SAMPLES)})
-    for categories in ({"w": ["x", "y", "7"], "k": [0, 1]}, {"w": "private", "k": [1, 2]}):
+    for categories in ({"w": ["x", "y", "7"], "k": [0, 1]}, {"w": "auto", "k": [1, 2]}):
         options = {"bounds": {"a": (-3, 3)}, "categories": categories}
         given = {
             "a": gaps[:, :1],
@@ -365,7 +365,7 @@ class Foreign:
 def ways():
     """Yield names and fits of all estimators, with each of their solvers and options."""
     frame = pytest.importorskip("pandas").DataFrame({"a": X[:, 0], "w": LABELS})
-    additive = {"bounds": {"a": (-3, 3)}, "categories": "private"}
+    additive = {"bounds": {"a": (-3, 3)}, "categories": "auto"}
     who = np.repeat(np.arange(N_SAMPLES // 2), 2)
     models = [
         *((model, X, y) for model, y in MODELS.values()),

@@ -122,7 +122,7 @@ def test_additive_models_learn_the_same_bits_as_from_an_array(target, folder):
     np.testing.assert_array_equal(model.coef_, expected)
     assert model.feature_names_in_.tolist() == names
     with pytest.raises(ValueError, match="levels are not looked for"):
-        model.set_params(categories={"level": "private"}, bounds=(-1, 1)).fit(
+        model.set_params(categories={"level": "auto"}, bounds=(-1, 1)).fit(
             ParquetRows(folder, target, columns=names)
         )
 

@@ -170,7 +170,7 @@ def test_a_chain_of_starts_does_not_wander_off():
 
 
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyUtilityWarning")
-@pytest.mark.parametrize("categories", ["private", {"w": ["x", "y"]}], ids=["bought", "listed"])
+@pytest.mark.parametrize("categories", ["auto", {"w": ["x", "y"]}], ids=["bought", "listed"])
 def test_an_additive_model_lends_tables_and_map(categories):
     """All that is left to buy are the base rate and steps, and training that stays still is it."""
     frame = pd.DataFrame({"a": X[:, 0], "w": np.where(RNG.random(3000) < 0.4, "x", "y")})
@@ -180,7 +180,7 @@ def test_an_additive_model_lends_tables_and_map(categories):
     models += [
         (PrivateGAMRegressor(3.0, loss=k, target_bounds=(-3, 20)), y) for k, y in kinds.items()
     ]
-    for model, y in models[: 1 if categories == "private" else 3]:
+    for model, y in models[: 1 if categories == "auto" else 3]:
         model.set_params(bounds=bounds, categories=categories, delta=1e-6)
         if model.get_params().get("loss") == "poisson":
             model.set_params(target_bounds=(0, 20))

@@ -71,7 +71,7 @@ class AdditiveModel(PrivateLinearModel):
         delta: float | str = "auto",
         *,
         bounds: Any = None,
-        categories: Any = None,
+        categories: Any = "auto",
         interactions: Any = "auto",
         monotonic_cst: Any = None,
         **others: Any,
@@ -88,13 +88,14 @@ class AdditiveModel(PrivateLinearModel):
             Public bounds of the columns of numbers: ``{column: (low, high)}``, or what
             `BoundsScaler <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the
             nearer bound. Do not take them from the data.
-        categories : dict, "private" or None, default=None
+        categories : dict, "auto" or None, default="auto"
             Public levels of the other columns: ``{column: levels}``, a list of them or a type that
-            names them, such as ``pandas.CategoricalDtype``. A column's own type is not taken:
-            ``astype("category")`` collects levels from the records. A column of text without levels
-            is refused; one of flags (bool) needs none. Columns of arrays are named by their number.
-            "private" in place of levels buys those that are not rare: text and whole numbers.
-            "private" alone does so for all columns that ``bounds``, a dict, does not name.
+            names them, such as ``pandas.CategoricalDtype``, or "auto". Columns of arrays are named
+            by their number. "auto", in place of levels or of all: 5 % of mu^2, and a tenth of
+            delta, buy the levels that are not rare, of all columns that are neither numbers nor
+            flags nor dates. That goes by types alone, which are public; a column's own categories
+            are not, for ``astype("category")`` collects them from the records. None: such columns
+            are refused, and no part of delta is kept for them. Dates count as days since 1970.
         interactions : "auto", None or sequence of pairs, default="auto"
             Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
             numbers, if records are many.
@@ -473,7 +474,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         delta: float | str = "auto",
         *,
         bounds: Any = None,
-        categories: Any = None,
+        categories: Any = "auto",
         interactions: Any = "auto",
         monotonic_cst: Any = None,
         start: Any = None,
@@ -606,7 +607,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         *,
         loss: str = "squared",
         bounds: Any = None,
-        categories: Any = None,
+        categories: Any = "auto",
         interactions: Any = "auto",
         monotonic_cst: Any = None,
         start: Any = None,

@@ -24,8 +24,9 @@ from skdpdyn.model_selection._steps import forget_rows
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
-from skdpdyn.privacy.checks import checked_choice, checked_number
+from skdpdyn.privacy.checks import checked_choice, checked_number, is_auto
 from skdpdyn.privacy.guarantees import Guarantee, largest
+from skdpdyn.training.additive import has_text
 from skdpdyn.training.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
@@ -302,6 +303,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         public, leaks = self._public(y)
+        model = private_model(self.estimator)
+        if is_auto(getattr(model, "categories", None)) and not has_text(X):
+            public["categories"] = None  # so that no delta is kept for levels, which a search lacks
         plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
         warn_of_weak_budget(plan.budget, n_samples)

@@ -12,8 +12,8 @@ from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion, Levels, Numbers, bounds_by_column, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
-from skdpdyn.privacy.checks import is_auto, is_named
-from skdpdyn.training.base import DTYPES, NUMBER_TYPES, quoting_no_records, refuse_dates, validated
+from skdpdyn.privacy.checks import is_auto
+from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_records, validated
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 _FLAGS = Levels((False, True))
@@ -43,14 +43,16 @@ def public_columns(
         raise ValueError(f"categories name the columns {unknown}, which X does not have")
     found: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
     kinds = ["float64"] * n_features if kinds is None else kinds
-    text = [key for key, kind in zip(keys, kinds, strict=True) if not NUMBER_TYPES.match(kind)]
+    text = [key for key, kind in zip(keys, kinds, strict=True) if is_text(kind)]
     given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
+    if is_auto(model.categories):
+        found |= {key: _PRIVATE for key in text if key not in given}
     if nameless := [key for key in text if key not in found and key not in given]:
         raise ValueError(
             f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
             f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
-            f"'private' in place of the list, which buys them; or leave out what is no cause, ids "
-            "and the target first of all"
+            "'auto' in place of the list, which buys them; or leave out what is no cause, ids and "
+            "the target first of all"
         )
     if mixed := [key for key in text if key not in found]:
         raise ValueError(
@@ -74,39 +76,46 @@ def learns_ranges(columns: Sequence[Numbers | Levels]) -> list[int]:
     return [j for j, one in enumerate(columns) if isinstance(one, Numbers) and one.learnt]
 
 
-def learns_levels(model: Any) -> bool:
-    """Return whether levels of columns are private, so that they are bought."""
+def is_text(kind: str) -> bool:
+    """Return whether columns of a type, by its name, hold levels: neither numbers nor dates."""
+    return not (NUMBER_TYPES.match(kind) or DATE_TYPES.match(kind))
+
+
+def has_text(X: Any) -> bool:
+    """Return whether an array, or a column of a frame, has a type of text."""
+    kinds = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", "float64")), dtype=object))
+    return any(is_text(str(kind)) for kind in kinds)
+
+
+def may_learn_levels(model: Any) -> bool:
+    """Return whether levels of columns are bought where there are such columns."""
     if model.start is not None:  # which lends them
         return False
     given = model.categories
-    each = given.values() if isinstance(given, dict) else [given]
-    return any(is_named(one, "private") for one in each)
+    return any(map(is_auto, given.values() if isinstance(given, dict) else [given]))
+
+
+def learns_levels(columns: Sequence[Numbers | Levels]) -> bool:
+    """Return whether levels of a column are bought."""
+    return any(isinstance(one, Levels) and one.learnt for one in columns)
 
 
 def _levels(model, keys):
     """Return the levels of columns, by their names; private ones are not known yet."""
     categories = model.categories
-    if categories is None:
+    if categories is None or is_auto(categories):
         return {}
-    if is_named(categories, "private"):
-        known = model.bounds if isinstance(model.bounds, dict) else keys
-        if not (rest := [key for key in keys if key not in known]):
-            raise ValueError(
-                "categories='private' is of the columns that bounds, a dict, does not name: there "
-                "is none"
-            )
-        return dict.fromkeys(rest, _PRIVATE)
     if not isinstance(categories, dict):
         raise ValueError(
-            f"categories={categories!r} must be 'private', or a dict of columns and their public "
-            "levels; levels that are only in the records count as 'other'"
+            f"categories={categories!r} must be 'auto', None, or a dict of columns and their "
+            "public levels; levels that are only in the records count as 'other'"
         )
     return {key: public_levels(key, levels) for key, levels in categories.items()}
 
 
 def public_levels(key: Hashable, levels: Any) -> Levels:
     """Return public levels of a column, or an error that says how to give them."""
-    if is_named(levels, "private"):
+    if is_auto(levels):
         return _PRIVATE
     levels = getattr(levels, "categories", levels)  # of a type with explicit levels
     found = [] if isinstance(levels, str) else list(levels)
@@ -117,7 +126,7 @@ def public_levels(key: Hashable, levels: Any) -> Levels:
         usable = False
     if not usable:
         raise ValueError(
-            f"categories[{key!r}]={levels!r} must be 'private', or a list of different levels, at "
+            f"categories[{key!r}]={levels!r} must be 'auto', or a list of different levels, at "
             "least one"
         )
     return Levels(tuple(found))
@@ -333,7 +342,6 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
     reset : bool
         Whether the columns are those of a fit.
     """
-    refuse_dates(X)
     n_rows, take, kinds = _reader(model, X, reset)
     names = getattr(model, "feature_names_in_", None)
     if reset:
@@ -371,7 +379,7 @@ def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]
     columns = _as_lent(model, public_columns(model, n_features, names, None), names)
     if any(column is _PRIVATE for column in columns):
         raise ValueError(
-            "categories='private': levels are not looked for in rows that are read in order. Pass "
+            "categories='auto': levels are not looked for in rows that are read in order. Pass "
             "the rows as X and y"
         )
     expansion = Expansion(columns, 0, 0.0)
@@ -450,12 +458,27 @@ def _codes(column, values):
 
 def _numbers_of(values):
     """Return the numbers of a column, NaN where they are missing."""
+    if (moments := _moments_of(values)) is not None:
+        return moments
     if hasattr(values, "isna"):  # pandas, whose own missing values are no numbers
         values = values.to_numpy(dtype=np.float64, na_value=np.nan)
     values = np.asarray(values, dtype=np.float64)
     if np.any(np.isinf(values)):
         raise ValueError("Input X contains infinity: missing values are NaN")
     return values
+
+
+def _moments_of(values):
+    """Return dates, or times, as days since 1970 in UTC, or spans as days; None: these are none."""
+    if not DATE_TYPES.match(str(getattr(values, "dtype", ""))):
+        return None
+    if getattr(getattr(values, "dt", None), "tz", None) is not None:
+        values = values.dt.tz_convert(None)
+    values = np.asarray(values)
+    if values.dtype.kind not in "mM":  # objects of Python
+        values = values.astype("datetime64[us]")
+    start = np.datetime64(0, "D") if values.dtype.kind == "M" else np.timedelta64(0, "D")
+    return (values - start) / np.timedelta64(1, "D")
 
 
 def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str] | None]:
@@ -465,13 +488,18 @@ def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str
         dtypes = X.schema.types
     if dtypes is None or not hasattr(X, "columns"):
         options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
-        if isinstance(model.categories, (dict, str)) and model.categories:
+        is_array, given = isinstance(X, np.ndarray), model.bounds
+        objects = is_auto(model.categories) and (
+            X.dtype.kind == "O" if is_array else isinstance(given, dict)
+        )
+        if objects or (isinstance(model.categories, dict) and model.categories):
             # lists, too, keep each value as it is: text of one record would make all others text
-            kind = None if isinstance(X, np.ndarray) else object
-            options = {"dtype": kind, "ensure_all_finite": False}
+            options = {"dtype": None if is_array else object, "ensure_all_finite": False}
         rows = validated(model, X, reset=reset, **options)
-        return len(rows), lambda part, j: rows[part, j], None
-    validated(model, X, reset=reset, skip_check_array=True)
+        given = given if isinstance(given, dict) else ()
+        kinds = ["float64" if j in given else "object" for j in range(rows.shape[1])]
+        return len(rows), lambda part, j: rows[part, j], kinds if objects else None
+    validated(model, X, reset=reset, skip_check_array=True, takes_dates=True)
     kinds = [str(kind) for kind in dtypes]
     if not all(X.shape):
         raise ValueError(f"Found array with shape {X.shape}: a row and a column are needed")

@@ -111,6 +111,7 @@ _HARMLESS = (
 )
 # names of numbers' types in pandas, pyarrow and polars
 NUMBER_TYPES = re.compile(r"(u?int|float|double|bool|decimal|half)", flags=re.IGNORECASE)
+DATE_TYPES = re.compile(r"(date|time|duration)", flags=re.IGNORECASE)
 _HARMLESS_WHOLE = re.compile(
     r"X has \d+ features, but \w+ is expecting \d+ features as input\.?"
     r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None\.?"
@@ -323,11 +324,12 @@ def refuse_collections(estimator: Any, *collections: Any) -> None:
         )
 
 
-def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+def validated(estimator: Any, X: Any, *y: Any, takes_dates: bool = False, **options: Any) -> Any:
     """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
     refuse_rows(X)
     refuse_collections(estimator, X, *y)
-    refuse_dates(X)
+    if not takes_dates:
+        refuse_dates(X)
     refuse_unreadable(X, *y)
     try:
         # kernels take numpy's arrays: convert those of other libraries, whatever the user's setting

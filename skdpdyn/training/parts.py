@@ -16,7 +16,7 @@ from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.support.blas import one_blas_thread
-from skdpdyn.training.additive import learns_ranges, with_levels, with_ranges
+from skdpdyn.training.additive import learns_levels, learns_ranges, with_levels, with_ranges
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.training.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.training.family import Part, TargetUnits
@@ -179,11 +179,11 @@ class ColumnLevels(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if not request.budget.reserved:
+        if request.start is not None or not learns_levels(request.expansion.columns):
             return {}
         if not request.recipe.adapts:
             raise ValueError(
-                f"categories='private': solver={request.solver!r} under bound={request.bound!r} "
+                f"categories='auto': solver={request.solver!r} under bound={request.bound!r} "
                 "plans its noise before levels are known. Use solver='auto' and bound='tightest'"
             )
         return {LEVELS: Share(rules.LEVELS_SHARE)}

@@ -10,8 +10,8 @@ from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
-from skdpdyn.privacy.checks import is_auto
-from skdpdyn.training.additive import learns_levels, learns_ranges
+from skdpdyn.privacy.checks import is_auto, is_named
+from skdpdyn.training.additive import learns_ranges, may_learn_levels
 from skdpdyn.training.conditioning import Conditioning, FittedConditioning
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
 from skdpdyn.training.recipe import AS_IS, may_map, recipe_of
@@ -136,7 +136,8 @@ def _budget(model, n_samples, solver):
             "solver=ObjectivePerturbation(noise='gamma') or "
             "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
         )
-    if model.family.expand is not None and learns_levels(model):
+    adapts = solver.adapts and is_named(model.bound, "tightest", "composition")
+    if model.family.expand is not None and adapts and may_learn_levels(model):
         return replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
     return budget
 
