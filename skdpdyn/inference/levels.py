@@ -16,7 +16,10 @@ from skdpdyn.training.base import quoting_no_records, refuse_dates
 
 LEVELS, LEVELS_SHARE = "levels", 0.03
 POOLED = "other (pooled)"
-_LEAST = 36.0  # least part of the records in a level that is told, times strength over their number
+# A level's variance among rows of length 1 is its part of the records over the number of columns.
+# Noise on the moment that finds coordinates has a norm of about the root of the number of numbers
+# and levels over the strength: what is told has this many times that
+CLEAR = 14.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +88,16 @@ class Cells:
     def told(self, counts: np.ndarray, n_records: int, strength: float) -> "Told":
         """Return which levels are told, given noisy counts of all of them.
 
-        As many as have enough records for their number. The others of a column are pooled, or count
-        as its reference, the commonest, where they are too few together.
+        As many as noise leaves clear: the more there are, the more records each needs. The others
+        of a column are pooled, or count as its reference, the commonest, where they are too few
+        together.
         """
         places = [place for group in self.groups.values() for place in group]
         parts = dict(zip(places, (counts / n_records).tolist(), strict=True))
         ranked = sorted(parts.values(), reverse=True)
-        enough = [p for k, p in enumerate(ranked, 1) if p >= _LEAST * k / strength]
+        n_numbers = len(self.names) - len(places)
+        noise = CLEAR * (n_numbers + len(self.groups)) / strength
+        enough = [p for k, p in enumerate(ranked, 1) if p >= noise * math.sqrt(n_numbers + k)]
         least = min(enough, default=2.0)
         columns = [[j] for j in range(len(self.names)) if j not in parts]
         names, one_hot, references = [self.names[j] for (j,) in columns], [], []
