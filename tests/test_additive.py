@@ -33,7 +33,6 @@ from skdpdyn.inspection import ShapeDisplay
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
-from skdpdyn.privacy.literature.dialects import zcdp
 from skdpdyn.training.additive import read_cells
 from skdpdyn.training.base import distinct
 from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
@@ -446,8 +445,6 @@ def test_what_cannot_pay_for_levels_says_so():
     search = PrivateSearchCV(clone(PRIVATE).set_params(random_state=None), {"clip": [0.3, 0.6]})
     with pytest.raises(UnsupportedMechanismError):
         search.fit(FRAME, Y)
-    with pytest.raises(UnsupportedMechanismError, match="zcdp"):
-        zcdp(Vocabulary(noise_multiplier=1.0, threshold=9.0))
     with pytest.raises(ValueError, match=r"threshold=0\.5"):
         Vocabulary(noise_multiplier=1.0, threshold=0.5)
 

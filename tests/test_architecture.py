@@ -66,8 +66,6 @@ LAYERS = {
     "privacy/card.py": (5, 2),
     "privacy/report.py": (5, 3),
     "privacy/ledger.py": (5, 4),
-    "privacy/literature/__init__.py": (5, 4),
-    "privacy/literature/*.py": (5, 4),
     "privacy/__init__.py": (6, 0),
     "kernels/__init__.py": (6, 0),
     "kernels/jit.py": (6, 0),

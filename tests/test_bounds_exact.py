@@ -9,6 +9,7 @@ import sys
 import mpmath
 import numpy as np
 import pytest
+from printed import corollary_2, lower_bound, quadratic
 from scipy import special, stats
 
 from skdpdyn.privacy import (
@@ -32,7 +33,6 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.accountants.contraction import hockey_stick
 from skdpdyn.privacy.accountants.iteration import proposition1
-from skdpdyn.privacy.literature.langevin import langevin_quadratic, lower_bound, quadratic
 from skdpdyn.privacy.loss_grids import PROFILE_ERROR, Masses, tilted
 from skdpdyn.privacy.numerical import (
     ACCURACY,
@@ -76,19 +76,15 @@ def test_bounds_are_above_the_quadratic(n_steps, decay):
         strong_convexity=0.7,
         smoothness=0.7,
     )
-    exact = quadratic(m)
+    exact, printed = quadratic(m), corollary_2(m)
     assert last_iterate(m).mu == pytest.approx(exact.mu, rel=1e-12)
     assert composition(m).mu >= exact.mu * (1 - 1e-12)
     for order in (1.5, 2.0, 30.0):
-        assert (
-            lower_bound(m)(order)
-            <= exact.rdp(order)
-            <= langevin_quadratic(m).rdp(order) * (1 + 1e-12)
-        )
+        assert lower_bound(m)(order) <= exact.rdp(order) <= printed(order) * (1 + 1e-12)
         if decay < 1:
             assert langevin(m).rdp(order) >= 1.57 * exact.rdp(order)
     if n_steps > 10 / decay:  # Corollary 2 converges to within this factor
-        assert langevin_quadratic(m).rdp(2) <= 4 / (2 - decay) ** 2 * exact.rdp(2) * (1 + 1e-3)
+        assert printed(2) <= 4 / (2 - decay) ** 2 * exact.rdp(2) * (1 + 1e-3)
 
 
 def test_quadratic_is_the_law_of_a_simulated_run():

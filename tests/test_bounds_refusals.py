@@ -36,7 +36,6 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.accountants.contraction import ContractedDP
-from skdpdyn.privacy.literature.langevin import lower_bound
 from skdpdyn.privacy.numerical import SampledGaussian
 
 
@@ -104,22 +103,6 @@ def test_probabilities_that_no_float_can_square():
         subsampling(
             PoissonSubsampled(sampling_probability=1e-300, noise_multiplier=1.0, n_steps=10)
         )
-
-
-def test_the_lower_bound_is_for_the_whole_space():
-    m = NoisyGradientDescent(
-        n_steps=1000,
-        noise_multiplier=1.0,
-        step_size=0.001,
-        strong_convexity=1.0,
-        smoothness=1.0,
-        diameter=0.01,
-        sensitivity=1.0,
-    )
-    with pytest.raises(
-        UnsupportedMechanismError, match=r"diameter=None, not 0.01: the quadratic that reaches it"
-    ):
-        lower_bound(m)
 
 
 @pytest.mark.parametrize("q", [1e-18, 1e-15, 1e-12, 1e-9, 1e-3, 0.5, 1.0])

@@ -46,7 +46,6 @@ from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, checked_guarantee, composed, largest
 from skdpdyn.privacy.laplace import LaplaceDP
-from skdpdyn.privacy.literature import dialects
 from skdpdyn.privacy.numerical import Pair, SampledGaussian, TruncatedGaussian
 from skdpdyn.privacy.rounded import RoundedDP, rounded
 
@@ -154,21 +153,11 @@ CARRIED = {
     "skdpdyn.privacy.accountants.selection.selection": lambda: selection(
         Selection(trial=GAUSSIAN, expected_trials=3, shape=1.0)
     ),
-    "skdpdyn.privacy.literature.dialects.basic_composition": lambda: dialects.basic_composition(
-        PURE, 3
-    ),
-    "skdpdyn.privacy.literature.dialects.advanced_composition": (
-        lambda: dialects.advanced_composition(PURE, 3, 1e-7)
-    ),
-    "skdpdyn.privacy.literature.dialects.subsampling_lemma": lambda: dialects.subsampling_lemma(
-        PURE, 0.1, "fixed_size"
-    ),
     "skdpdyn.model_selection.totals.total_privacy": lambda: total_privacy(GAUSSIAN, PURE),
 }
 # these take a record or public numbers, of which a fit says whom they protect
 FROM_RECORDS = (
     "skdpdyn.privacy.accountants",
-    "skdpdyn.privacy.literature",
     "skdpdyn.privacy.ledger",
 )
 

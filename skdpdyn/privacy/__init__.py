@@ -21,7 +21,6 @@ from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
 from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.ledger import Ledger
-from skdpdyn.privacy.literature.perturbation import chaudhuri, kifer, redberg
 from skdpdyn.privacy.mechanisms import (
     Composition,
     CyclicBatches,
@@ -69,13 +68,11 @@ __all__ = [
     "Vocabulary",
     "WithoutReplacement",
     "calibrate",
-    "chaudhuri",
     "check_report",
     "composition",
     "contraction",
     "from_json",
     "iteration",
-    "kifer",
     "langevin",
     "last_iterate",
     "last_iterate_mu",
@@ -84,7 +81,6 @@ __all__ = [
     "perturbation",
     "privacy_report",
     "recursion",
-    "redberg",
     "selection",
     "split_budget",
     "subsampling",

@@ -1,7 +1,6 @@
 """Langevin dynamics: the converging bound of Chourasia, Ye and Shokri (2021)."""
 
 import math
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -68,40 +67,25 @@ def langevin(mechanism: Mechanism) -> NoReturn:
 
 @langevin.register
 def _(mechanism: NoisyGradientDescent) -> RenyiDP:
-    refuse = check_run(mechanism, "Corollary 1")
+    if mechanism.release != "last":
+        _refuse(f"release='last', not {mechanism.release!r}")
+    if np.ndim(mechanism.step_size) or np.ndim(mechanism.noise_multiplier):
+        _refuse("the same step_size and noise_multiplier in every step")
     if not mechanism.strong_convexity > 0:
-        refuse(f"strong_convexity > 0, not {mechanism.strong_convexity}")
+        _refuse(f"strong_convexity > 0, not {mechanism.strong_convexity}")
     if mechanism.smoothness is None:
-        refuse("a known smoothness, not None")
+        _refuse("a known smoothness, not None")
     smoothness: Any = mechanism.smoothness
     if not mechanism.step_size < 1 / smoothness:
-        refuse(f"step_size < 1/smoothness = {1 / smoothness:.6g}, not {mechanism.step_size:.6g}")
-    return converging(mechanism, mechanism.strong_convexity / 2)
-
-
-def check_run(mechanism: Mechanism, theorem: str) -> Callable[..., Any]:
-    """Refuse runs that no theorem covers; return a function that refuses further ones."""
-
-    def refuse(hypothesis: str) -> NoReturn:
-        raise UnsupportedMechanismError(
-            f"langevin (Chourasia, Ye and Shokri 2021, {theorem}) needs {hypothesis}"
-        )
-
-    if type(mechanism) is not NoisyGradientDescent:
-        refuse(f"NoisyGradientDescent, not {type(mechanism).__name__}")
-    if mechanism.release != "last":
-        refuse(f"release='last', not {mechanism.release!r}")
-    if np.ndim(mechanism.step_size) or np.ndim(mechanism.noise_multiplier):
-        refuse("the same step_size and noise_multiplier in every step")
-    return refuse
-
-
-def converging(mechanism: Mechanism, rate: float) -> RenyiDP:
-    """Return the curve of Theorem 2 with sigma^2 c = ``rate``.
-
-    In it S^2 / (sigma^2 n^2) = 2 / (step_size noise_multiplier^2).
-    """
-    time = rate * mechanism.step_size
+        _refuse(f"step_size < 1/smoothness = {1 / smoothness:.6g}, not {mechanism.step_size:.6g}")
+    # S^2 / (sigma^2 n^2) = 2 / (step_size noise_multiplier^2)
+    time = mechanism.strong_convexity / 2 * mechanism.step_size
     steps = -math.expm1(-time * mechanism.n_steps) / time if time > 0 else mechanism.n_steps
     curve = steps / mechanism.noise_multiplier / mechanism.noise_multiplier
     return RenyiDP(LinearCurve(float(curve)), mechanism.adjacency)
+
+
+def _refuse(hypothesis: str) -> NoReturn:
+    raise UnsupportedMechanismError(
+        f"langevin (Chourasia, Ye and Shokri 2021, Corollary 1) needs {hypothesis}"
+    )

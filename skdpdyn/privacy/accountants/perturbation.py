@@ -43,13 +43,13 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
       Su 2022, Theorem 2.7); with the density proportional to exp(-norm(b) / s) it is pure, epsilon
       = sensitivity / s (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 6).
     - `Laplace`: the exact profile, `LaplaceDP`.
-    - `ObjectivePerturbation` with that density is pure, epsilon = S / s + J (`chaudhuri` prints 2
-      J; the Jacobian costs it once). J is the record's ``tilt``.
+    - `ObjectivePerturbation` with that density is pure, epsilon = S / s + J (their Theorem 9 prints
+      2 J; the Jacobian costs it once). J is the record's ``tilt``.
     - With Gaussian noise and one output it has the profile `PerturbedObjectiveDP`, below the
-      published forms, `redberg` and `kifer`.
+      published forms: Kifer, Smith and Thakurta (2012), Redberg, Koskela and Wang (2023).
     - With Gaussian noise and several outputs, RDP(a) = J + mu^2/2 + log E exp((a - 1) mu chi) / (a
       - 1), mu = S / noise and chi the norm of ``rank`` standard normals: what one record adds to b
-      @ theta it adds inside its own subspace (the proof of `redberg`, Theorem 3.2, with that
+      @ theta it adds inside its own subspace (the proof of Redberg's Theorem 3.2, with that
       subspace in place of a line; Hoelder's inequality where a record is replaced).
 
     All speak of theta's density: b is a function of theta, strongly monotone and Lipschitz, hence
@@ -116,7 +116,7 @@ class PerturbedObjectiveDP(Guarantee):
     With m = ``shift``, J = ``tilt`` and H the profile of Gaussian differential privacy:
 
     - add_remove: delta(epsilon) = max(H(epsilon - J; m), D(epsilon; m)), D(epsilon; m) = E (1 -
-      exp(epsilon - m^2/2 - m abs(Z)))_+, which is 2 H(epsilon; m) from m^2/2 on. Of `redberg`'s
+      exp(epsilon - m^2/2 - m abs(Z)))_+, which is 2 H(epsilon; m) from m^2/2 on. Of Redberg's
       D(epsilon - J; m) each direction needs a half: where the record is in the data that were used,
       the losses lie on one side; where it is not, the Jacobian helps.
     - replace_one: delta(epsilon) = D(epsilon - J; m) from epsilon = J + m sqrt(1 + m^2/4) on.
@@ -137,7 +137,7 @@ class PerturbedObjectiveDP(Guarantee):
     m sqrt(1 + m^2/4): (p, q) = (m, 0) is worst.
 
     The Renyi curve (`rdp`) holds too, and is smaller where epsilon is small: `delta` and `epsilon`
-    are the lesser of both forms everywhere, but for the printed one.
+    are the lesser of both forms everywhere.
 
     Parameters
     ----------
@@ -145,8 +145,6 @@ class PerturbedObjectiveDP(Guarantee):
         m: sensitivity of the sum of gradients over the noise's standard deviation, >= 0.
     tilt : float
         J: largest logarithm of the ratio of the Jacobians of two neighbours, >= 0.
-    printed : bool, default=False
-        D(epsilon - J; m) in both directions: `redberg`, Theorem 3.1. For add_remove.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation that it holds for.
     unit : str, default="record"
@@ -164,16 +162,8 @@ class PerturbedObjectiveDP(Guarantee):
 
     shift: Tame
     tilt: Tame
-    printed: Flag = False
     adjacency: Neighbours = Adjacency.REPLACE_ONE
     unit: Unit = "record"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.printed and self.adjacency is not Adjacency.ADD_REMOVE:
-            raise ValueError(
-                f"adjacency={self.adjacency!r}: the printed form is proven for 'add_remove' only"
-            )
 
     def _delta(self, epsilon: Array) -> Any:  # accurate down to 1e-300
         return np.max(self._directions(epsilon.ravel()), axis=0).reshape(epsilon.shape)
@@ -188,8 +178,6 @@ class PerturbedObjectiveDP(Guarantee):
     def _directions(self, epsilon: Array) -> list[Array]:
         """Return delta where the record is in the data that were used, and where it is not."""
         beyond = epsilon - self.tilt
-        if self.printed:
-            return [np.exp(_log_two_sided(beyond, self.shift))]
         if self.adjacency is Adjacency.ADD_REMOVE:
             logs = [_log_one_sided(beyond, self.shift), _log_two_sided(epsilon, self.shift)]
         else:
@@ -210,8 +198,7 @@ class PerturbedObjectiveDP(Guarantee):
         return self.tilt + max(GaussianDP(self.shift).epsilon(tail / 2), self._kink)
 
     def _renyi_curve(self) -> Any:
-        apart = self.adjacency is Adjacency.ADD_REMOVE and not self.printed
-        return TiltedCurve(self.shift, self.tilt, apart=apart)
+        return TiltedCurve(self.shift, self.tilt, apart=self.adjacency is Adjacency.ADD_REMOVE)
 
 
 @stored_part

@@ -1,1 +1,0 @@
-"""Printed forms of the papers that never win: for comparison and reproduction."""
