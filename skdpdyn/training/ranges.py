@@ -71,37 +71,30 @@ def bought_ranges(
     """
     power, n_columns = LARGEST_POWER[dtype], len(octaves)
     counts, starts, ends = _in_order(octaves, power), _starts(power), _ends(power)
-    noisy = _in_deviations(
-        names[0], np.add.reduceat(counts, starts[:-1], axis=1), n_columns, spending
-    )
+    of_cells = np.add.reduceat(counts, starts[:-1], axis=1)
+    noisy = _in_deviations(names[0], of_cells, n_columns, spending)
     seen = _seen(noisy, false, np.diff(starts) == 1)
-    places = np.column_stack([starts[seen[:, 0]], starts[seen[:, 1] + 1]])
-    ranges, large = _from_zero(ends[places], 2.0**-power), np.diff(starts)[seen] > 1
+    first, sizes = starts[seen], np.diff(starts)[seen]  # of both ends' cells, in octaves
+    ranges = _from_zero(ends[first + [0, 1] * sizes], 2.0**-power)
+    large, one = sizes > 1, seen[:, 0] == seen[:, 1]
     narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
-    large[seen[:, 0] == seen[:, 1], 1] = False  # one cell is split once
-    finer = np.zeros((n_columns, 2, PARTS))
-    for column, end in np.argwhere(large):
-        first, last = starts[seen[column, end] :][:2]
-        finer[column, end, : last - first] = counts[column, first:last]
-    if np.any(narrow):
-        finer[narrow, 0] = parts(ranges, narrow)[narrow]
     split = narrow | large.any(axis=1)
     if not np.any(split):
         return ranges
-    found = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and the last part seen
+    finer = np.zeros((n_columns, 2, PARTS))
+    for column, end in np.argwhere(large & ~(one[:, None] & [False, True])):  # one is split once
+        start, size = first[column, end], sizes[column, end]
+        finer[column, end, :size] = counts[column, start : start + size]
+    if np.any(narrow):
+        finer[narrow, 0] = parts(ranges, narrow)[narrow]
     noisy = _in_deviations(names[1], finer[split], int(split.sum()), spending)
+    found = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and the last part seen
     found[split] = _seen(noisy.reshape(-1, PARTS), false).reshape(-1, 2, 2)
-    for column in np.flatnonzero(split & ~narrow):
-        (low, high), of_low, of_high = seen[column], *found[column]
-        if large[column, 0]:
-            places[column, 0] = starts[low] + of_low[0]
-        if large[column, 1] or low == high:
-            places[column, 1] = starts[high] + (of_low if low == high else of_high)[1] + 1
-        ranges[column] = _from_zero(ends[places[column]], 2.0**-power)
+    found[one, 1] = found[one, 0]
+    of_ends = np.where(large, np.minimum(found[:, [0, 1], [0, 1]], sizes - 1), [0, 0])
+    ranges[~narrow] = _from_zero(ends[first + of_ends + [0, 1]], 2.0**-power)[~narrow]
     width = (ranges[narrow, 1] - ranges[narrow, 0]) / PARTS
-    low = ranges[narrow, 0]
-    of_parts = low[:, None] + (found[narrow, 0] + [0, 1]) * width[:, None]
-    ranges[narrow] = of_parts
+    ranges[narrow] = ranges[narrow, :1] + (found[narrow, 0] + [0, 1]) * width[:, None]
     return ranges
 
 
@@ -166,8 +159,13 @@ def _seen(noisy, false, is_small=True):
 
 
 def _from_zero(ranges, zero):
-    """Return ranges of which an end within a quarter of the other is 0; ``zero`` is 0 to cells."""
+    """Return ranges of which an end within a quarter of the other is 0; up to ``zero`` all is 0.
+
+    Where 0 alone is seen, other numbers are too few to be: they count as their sign.
+    """
     low, high = ranges.T
+    alone = (low >= -zero) & (high <= zero)
     low = np.where((low >= -zero) & (low <= high / 4), 0.0, low)
-    high = np.where((high <= zero) & (high >= low / 4) & (low < 0), 0.0, high)
-    return np.stack([low, high], axis=-1)
+    high = np.where((high <= zero) & (high >= low / 4), 0.0, high)
+    sign = 2.0 ** _POWERS[0]
+    return np.stack([np.where(alone, -sign, low), np.where(alone, sign, high)], axis=-1)
