@@ -276,7 +276,8 @@ def ranged(model, target="y", **of_records):
 
     def for_width(n_features):
         def patched(data):
-            with patch.object(rules, "LEAST_STRENGTH", 0.0):
+            least = dict.fromkeys(("LEAST_STRENGTH", "LEAST_RANGES_STRENGTH"), 0.0)
+            with patch.multiple(rules, **least):
                 return run(n_features)(data)
 
         return patched
@@ -325,7 +326,7 @@ def with_private_levels(**of_records):
 def ranges_alone(data, codes=None):
     """Return the ranges of columns, bought alone."""
     budget = Budget(0.3, 1e-3, adjacency="replace_one")
-    spending = Spending(budget, shares_of_ranges(1.0), generators(0)[0])
+    spending = Spending(budget, shares_of_ranges(1.0, data.X.shape[1]), generators(0)[0])
     rows = rows_of(data.X, None, codes, 2)
     found = bought_ranges(rows.octave_counts(), rows.part_counts, spending)
     return SimpleNamespace(ranges_=found, mechanism_=spending.record())

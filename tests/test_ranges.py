@@ -38,22 +38,22 @@ COLUMNS = {
     "normal": (np.clip(RNG.normal(size=N), -3, 3), (-4, 4)),
     "negative": (-RNG.uniform(0, 100, N), (-128, 0)),
     "zero": (np.zeros(N), (-(2.0**-40), 2.0**-40)),
-    "one value": (np.full(N, 5.0), (5, 5.0625)),
-    "years": (RNG.integers(1990, 2021, N), (1984, 2032)),
+    "one value": (np.full(N, 5.0), (5, 5.125)),
+    "years": (RNG.integers(1990, 2021, N), (1984, 2048)),
     "longitude": (RNG.uniform(-124, -114.1, N), (-124, -114)),
-    "nanoseconds": (RNG.uniform(1.60e18, 1.63e18, N), (2.0**60 * 1.375, 2.0**60 * 1.421875)),
+    "nanoseconds": (RNG.uniform(1.60e18, 1.63e18, N), (2.0**60 * 1.375, 2.0**60 * 1.4375)),
     "tiny": (RNG.uniform(0, 1e-300, N), (0, 2.0**-996)),
     "huge": (1e300 * np.clip(RNG.normal(size=N), -1, 1), (-(2.0**997), 2.0**997)),
     "both ends": (np.where(RNG.random(N) < 0.5, -1e-200, 1e200), (-(2.0**-664), 2.0**665)),
     "beyond": (np.full(N, np.finfo(float).max), (2.0**999, 2.0**1000)),
-    "int64": (np.full(N, -(2.0**63)), (-(2.0**63), -(2.0**63) * 127 / 128)),
+    "int64": (np.full(N, -(2.0**63)), (-(2.0**63), -(2.0**63) * 63 / 64)),
 }
 
 
 def bought(X, epsilon=100.0, codes=None, seed=1):
     """Return ranges of columns, and what was spent on them."""
     budget = Budget(epsilon, 1e-10, adjacency="replace_one")
-    shares = shares_of_ranges(strength_of(N, budget.mu, budget.adjacency))
+    shares = shares_of_ranges(strength_of(N, budget.mu, budget.adjacency), X.shape[1])
     spending = Spending(budget, shares, generators(seed)[0])
     rows = rows_of(np.ascontiguousarray(X), None, codes, 4)
     found = bought_ranges(rows.octave_counts(), rows.part_counts, spending, X.dtype.name)

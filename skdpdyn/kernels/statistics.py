@@ -41,10 +41,7 @@ from skdpdyn.kernels.vectors import (
 from skdpdyn.support.blas import in_threads
 
 COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING, OCTAVES, SPLIT = range(8)
-N_OCTAVES, PARTS = (
-    4096,
-    64,
-)  # cells of a column: by sign and exponent, of which 0 has several; parts
+N_OCTAVES, PARTS = 4096, 32  # cells of a column by sign and exponent; parts of a range
 _BLOCK = 64  # rows that are mapped at a time
 _ORIGIN = (0,)
 _PIECE = 10**8  # products between two looks at interrupts: a tenth of a second

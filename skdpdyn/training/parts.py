@@ -51,7 +51,11 @@ class ColumnRanges(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        return shares_of_ranges(request.strength) if request.buys_ranges else {}
+        if not request.buys_ranges:
+            return {}
+        expansion = request.expansion
+        n_columns = len(learns_ranges(expansion.columns)) if expansion else request.n_features
+        return shares_of_ranges(request.strength, n_columns)
 
     def first(self, model, reading: Reading, request: Request, spending: Spending) -> Reading:
         """See `Part.first`: of additive models, return rows whose cells rest on what is bought."""

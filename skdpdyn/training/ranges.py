@@ -1,7 +1,7 @@
 """Ranges of columns of numbers, bought: two vectors of noisy counts, and what they tell.
 
 A column is counted in public cells: 0, and for each sign the octaves (2^(k - 1), 2^k], so that 1
-and other powers of two are ends of cells; far from 1 a cell has 64 octaves, up to the end of a
+and other powers of two are ends of cells; far from 1 a cell has 32 octaves, up to the end of a
 float's useful range. A record adds one to one cell of each of m columns: the vector of all counts
 moves by sqrt(m) if it comes or goes, by at most sqrt(2 m) if another takes its place. The rows of a
 person, whose weights add up to at most 1, add a convex combination of such vectors.
@@ -30,9 +30,9 @@ _WIDTHS = 1, 2, 4  # cells that are looked at together, where none stands out by
 _BESIDE = 2.0  # deviations of the noise from which on a cell beside those seen is one, too
 
 
-def shares_of_ranges(strength: float) -> dict[str, Share]:
-    """Return what ranges of columns take of mu^2."""
-    size = rules.ranges_share(strength)
+def shares_of_ranges(strength: float, n_columns: int) -> dict[str, Share]:
+    """Return the shares of mu^2 for the ranges of columns."""
+    size = rules.ranges_share(strength, n_columns)
     return {
         RANGES: Share(size * (1 - rules.FINER_PART)),
         FINER_RANGES: Share(size * rules.FINER_PART),

@@ -1,5 +1,6 @@
 """Requests: an estimator's parameters and public numbers, checked, as one frozen value."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -112,8 +113,9 @@ def _buys_ranges(model, request):
     if request.expansion is not None:
         return request.start is None and bool(learns_ranges(request.expansion.columns))
     free = is_auto(model.data_norm) and is_auto(model.conditioning) and request.start is None
-    asked = is_auto(getattr(model, "bounds", None))
-    return asked and free and request.recipe.maps and not request.is_sparse
+    least = rules.LEAST_RANGES_STRENGTH * math.sqrt(request.n_features)
+    pays = request.recipe.maps and not request.is_sparse and request.strength >= least
+    return is_auto(getattr(model, "bounds", None)) and free and pays
 
 
 def _loss_of(model):
