@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.model_selection import search_privacy, total_privacy
+from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 
 RNG = np.random.default_rng(0)
@@ -98,9 +98,9 @@ def test_each_step_that_learns_has_a_line_with_the_remedy():
         (LogisticRegression(), "LogisticRegression learns .*: use PrivateLogisticRegression"),
         (RidgeCV(), "RidgeCV learns from the records without privacy$"),
         (Mine(), "Mine learns .* requires_fit=False"),
-        (FunctionTransformer(np.sort), r"\(sort\) may mix records.*say row_wise=\['sort'\]"),
+        (FunctionTransformer(np.sort), r"\(sort\) may mix records.*row_wise = True"),
         (FunctionTransformer(np.cumsum), r"\(cumsum\) may mix records"),
-        (FunctionTransformer(lambda rows: rows), "has no name to vouch for it by"),
+        (FunctionTransformer(lambda rows: rows), "may mix records"),
         (FunctionTransformer(np.log1p, kw_args={"where": True}), "log1p.*with kw_args.*may mix"),
         (logistic(), "PrivateLogisticRegression is not fitted"),
         (FixedThresholdClassifier(logistic()), "FixedThresholdClassifier is not fitted"),
@@ -168,29 +168,21 @@ def test_what_is_harmless_around_a_model_is_accepted():
         total_privacy(Other(logistic()).fit(X, Y))
 
 
-def test_a_user_vouches_for_a_function_by_name():
-    pipeline = make_pipeline(FunctionTransformer(log_of_row), logistic()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"say row_wise=\['log_of_row'\]"):
+def test_a_user_vouches_for_a_function(monkeypatch):
+    model = logistic()
+    pipeline = make_pipeline(FunctionTransformer(log_of_row), model).fit(X, Y)
+    search = PrivateSearchCV(pipeline, {f"{pipeline.steps[-1][0]}__clip": [0.5]}, epsilon=1.0)
+    with pytest.raises(ValueError, match="say so by its attribute row_wise"):
         total_privacy(pipeline)
-    for name in ("log_of_row", f"{__name__}.log_of_row"):
-        total = total_privacy(pipeline, row_wise=[name])
-        assert total.guarantee == pipeline[-1].privacy_
-        assert "acts on each row by itself, as you say" in str(total)
-    with pytest.raises(ValueError, match=r"row_wise=\['sqrt'\]: no step has a function"):
-        total_privacy(pipeline, row_wise=["log_of_row", "sqrt"])
-    for senseless in ("log_of_row", [log_of_row]):
-        with pytest.raises(ValueError, match="must be a list of names of functions"):
-            total_privacy(pipeline, row_wise=senseless)
+    with pytest.raises(ValueError, match="may mix records"):
+        search.fit(X, Y)
+    monkeypatch.setattr(log_of_row, "row_wise", True, raising=False)
+    total, said = total_privacy(pipeline), "acts on each row by itself, as you say"
+    assert total.guarantee == pipeline[-1].privacy_
+    assert said in str(total)
+    assert said in str(search.fit(X, Y).privacy_report())
     with pytest.warns(UserWarning, match="without noise"):
-        assert search_privacy(pipeline, 60, n_features=2, row_wise=["log_of_row"]).guarantee.mu > 0
-    with pytest.raises(ValueError, match=r"step 'functiontransformer': .*may mix records"):
-        search_privacy(pipeline, 60, n_features=2)
-    # the user vouches for rows, not for whether they are stored sparse
-    columns = make_column_transformer(
-        (FunctionTransformer(log_of_row), [0]), (BoundsScaler((0, 1)), [1]), sparse_threshold=0.3
-    )
-    with pytest.raises(ValueError, match="Pass sparse_threshold=0 to ColumnTransformer"):
-        total_privacy(columns.fit(X), row_wise=["log_of_row"])
+        assert search_privacy(pipeline, 60, n_features=2).guarantee.mu > 0
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -47,9 +47,9 @@ class Fits:
         """Whether candidates are trained on parts of the splits, as halving searches do."""
         return getattr(self.search, "resource", None) == "n_samples"
 
-    def check_unit(self, row_wise):
+    def check_unit(self):
         """Refuse fits that protect persons: splits of rows know nothing of them."""
-        steps = private_steps(self.estimator, row_wise)
+        steps = private_steps(self.estimator)
         units = {step.privacy_.unit for step in self.refitted} or {"record"}
         if units != {"record"} or (not self.refitted and any(map(_requests_groups, steps))):
             raise UnsupportedMechanismError(
@@ -85,13 +85,13 @@ class Fits:
         resources = self.search.cv_results_["n_resources"]
         return [[int(rows / n_samples * size) for size in split_sizes] for rows in resources]
 
-    def refit(self, costs, row_wise):
+    def refit(self, costs):
         """Return the cost of a refit, if there is one; ``costs``: that of each candidate."""
         if not self.refitted:  # of a plan, the best, whichever that will be
             planned = self.search is not None and not is_fitted_search(self.search)
             return [largest(costs())] if planned and self.search.refit else []
         best = self.candidates[self.search.best_index_]
-        planned = private_steps(with_parameters(self.estimator, best), row_wise)
+        planned = private_steps(with_parameters(self.estimator, best))
         costs = [
             step.privacy_cost(fitted.n_samples_, fitted.n_features_in_)
             for step, fitted in zip(planned, self.refitted, strict=True)
@@ -115,7 +115,7 @@ def is_fitted_search(item):
     return is_search(item) and "params" in (getattr(item, "cv_results_", None) or ())
 
 
-def fits_of(search, cv=None, row_wise=()):
+def fits_of(search, cv=None):
     """Return the fits of a search; of any other estimator, those of its cross-validation."""
     if not is_search(search):
         return Fits(search, [{}], 5 if cv is None else cv)
@@ -129,7 +129,7 @@ def fits_of(search, cv=None, row_wise=()):
     cv = _cv_of(search, cv)
     if is_fitted:
         best = getattr(search, "best_estimator_", None)
-        refitted = () if best is None else tuple(private_steps(best, row_wise))
+        refitted = () if best is None else tuple(private_steps(best))
         return Fits(search.estimator, search.cv_results_["params"], cv, search, refitted)
     candidates = list(ParameterGrid(search.param_grid))
     if not candidates:

@@ -5,7 +5,7 @@ to learn from the records, unless its own tags say that it needs no fit; and so 
 from a kind with a rule, which may do more.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ _CALIBRATES = "calibrate on public records, or raise the model's clip"
 _IMPUTER = "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True)"
 _LOGISTIC = "use PrivateLogisticRegression or PrivateSoftmaxRegression"
 _LABELS = "takes the labels that occur from y and shows them without noise"
+_AS_YOU_SAY = "as you say"
 _PASS = "pass what was fitted in it, total_privacy(*fitted.estimators_)"
 _NAME_COLUMNS = "name the columns, in a ColumnTransformer"
 _ROTATES = "leave it out, conditioning='auto' of the model learns directions within the budget"
@@ -155,17 +156,14 @@ class Verdict(NamedTuple):
         Why it may carry something of the records into what it does, with the remedy; or why not.
     leaks : bool, default=True
         Which of these two.
-    vouched : str, default=""
-        Name of the function that it is believed of, because the user says so.
     """
 
     why: str
     leaks: bool = True
-    vouched: str = ""
 
 
-def _free(why: str, vouched: str = "") -> Verdict:
-    return Verdict(why, False, vouched)
+def _free(why: str) -> Verdict:
+    return Verdict(why, False)
 
 
 def reads_records(step: Any) -> str | None:
@@ -173,20 +171,18 @@ def reads_records(step: Any) -> str | None:
     return next((verdict.why for _, verdict in verdicts(step) if verdict.leaks), None)
 
 
-def verdicts(
-    step: Any, name: str = "", row_wise: Collection[str] = ()
-) -> Iterator[tuple[str, Verdict]]:
+def verdicts(step: Any, name: str = "") -> Iterator[tuple[str, Verdict]]:
     """Yield the name and the verdict of a step; of a composite one, of each of its parts."""
     if type(step) is FrozenEstimator:
-        yield from verdicts(step.estimator, name, row_wise)
+        yield from verdicts(step.estimator, name)
     elif type(step) in _COMPOSITE:
         for part_name, part in _named_parts(step):
-            yield from verdicts(part, joined(name, part_name), row_wise)
+            yield from verdicts(part, joined(name, part_name))
         reason = chooses_by_records(step) if isinstance(step, ColumnTransformer) else None
         if reason is not None:
             yield name, Verdict(reason)
     else:
-        yield name, verdict(step, row_wise)
+        yield name, verdict(step)
 
 
 def forget_rows(fitted: Any, fresh: Any) -> None:
@@ -217,7 +213,7 @@ def joined(name: str, part: str) -> str:
     return f"{name}__{part}" if name and part else name or part
 
 
-def verdict(step: Any, row_wise: Collection[str] = ()) -> Verdict:
+def verdict(step: Any) -> Verdict:
     """Judge one step that has no parts."""
     with_rule = {*_verdict.registry, *_COMPOSITE, FrozenEstimator}
     ruled = next(kind for kind in type(step).__mro__ if kind in with_rule)
@@ -226,11 +222,11 @@ def verdict(step: Any, row_wise: Collection[str] = ()) -> Verdict:
             f"{type(step).__name__} may learn from the records what {ruled.__name__} does not. "
             f"{_TAG}"
         )
-    return _verdict(step, row_wise)
+    return _verdict(step)
 
 
 @singledispatch
-def _verdict(step, row_wise=()):
+def _verdict(step):
     kind = type(step).__name__
     if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
         return Verdict(f"{kind} spends a budget of its own, which is not counted here")
@@ -261,11 +257,11 @@ for _kind, _why in {
     RowMapper: "RowMapper maps each row by itself",
     PolynomialFeatures: "PolynomialFeatures acts on each row by itself",
 }.items():
-    _verdict.register(_kind, lambda step, row_wise=(), why=_why: _free(why))
+    _verdict.register(_kind, lambda step, why=_why: _free(why))
 
 
 @_verdict.register
-def _(step: str, row_wise=()):
+def _(step: str):
     if step in ("passthrough", "drop"):
         return _free("hands columns on" if step == "passthrough" else "drops columns")
     return Verdict(f"{step!r} is no step")
@@ -273,7 +269,7 @@ def _(step: str, row_wise=()):
 
 @_verdict.register(OneHotEncoder)
 @_verdict.register(OrdinalEncoder)
-def _(step, row_wise=()):
+def _(step):
     kind = type(step).__name__
     if (
         isinstance(step.categories, str)
@@ -294,7 +290,7 @@ def _(step, row_wise=()):
 
 
 @_verdict.register
-def _(step: SimpleImputer, row_wise=()):
+def _(step: SimpleImputer):
     if step.strategy != "constant" or not step.keep_empty_features or step.add_indicator:
         return Verdict(
             "SimpleImputer learns from the records: pass strategy='constant', fill_value=..., "
@@ -309,7 +305,7 @@ def _(step: SimpleImputer, row_wise=()):
 
 
 @_verdict.register
-def _(step: MissingIndicator, row_wise=()):
+def _(step: MissingIndicator):
     if step.features != "all":
         return Verdict(
             "MissingIndicator learns which columns have missing values: pass features='all'"
@@ -318,7 +314,7 @@ def _(step: MissingIndicator, row_wise=()):
 
 
 @_verdict.register
-def _(step: FunctionTransformer, row_wise=()):
+def _(step: FunctionTransformer):
     if step.inverse_func is not None and step.check_inverse:
         return Verdict(
             "FunctionTransformer warns of records that func and inverse_func change: "
@@ -328,22 +324,16 @@ def _(step: FunctionTransformer, row_wise=()):
         return _free("FunctionTransformer hands rows on")
     arguments = set(step.kw_args or {})
     by_number = not arguments if acts_on_each_number(step.func) else _takes(step.func, arguments)
+    name = getattr(step.func, "__name__", "func")
     if by_number:
-        return _free(f"FunctionTransformer({_name_of(step.func)}) acts on each number by itself")
-    name = _name_of(step.func)
-    if name is None:
-        return Verdict(
-            f"FunctionTransformer(func={step.func!r}) may mix records, and has no name to vouch "
-            "for it by: define the function by def, and say row_wise=[its name]"
-        )
-    vouched = next((name for name in _names_of(step.func) if name in row_wise), "")
-    if vouched:
-        return _free(f"FunctionTransformer({name}) acts on each row by itself, as you say", vouched)
+        return _free(f"FunctionTransformer({name}) acts on each number by itself")
+    if getattr(step.func, "row_wise", False) is True:
+        return _free(f"FunctionTransformer({name}) acts on each row by itself, {_AS_YOU_SAY}")
     with_arguments = ", with kw_args," if arguments else ""
     return Verdict(
         f"FunctionTransformer({name}){with_arguments} may mix records: only numpy's functions of "
-        "single numbers are known not to. If it looks at each row by itself, say "
-        f"row_wise=[{name!r}]"
+        "single numbers are known not to. If it is yours, and looks at each row by itself, say so "
+        "by its attribute row_wise = True"
     )
 
 
@@ -409,22 +399,13 @@ def _takes(function, arguments):
     return public is not None and bool(arguments) and arguments <= public
 
 
-def _name_of(function):
-    """Return the name under which a function was defined, or None."""
-    name = getattr(function, "__name__", None)
-    return name if isinstance(name, str) and name.isidentifier() else None
+def believed(estimator: Any) -> tuple[str, ...]:
+    """Return what is believed of steps because the user says so."""
+    return tuple(why for _, (why, _) in verdicts(estimator) if why.endswith(_AS_YOU_SAY))
 
 
-def _names_of(function):
-    """Return the names by which a user may vouch for a function: with its module, and without."""
-    return _name_of(function), f"{getattr(function, '__module__', None)}.{_name_of(function)}"
-
-
-def private_steps(estimator, row_wise=(), name=""):
-    """Return the steps with a ``privacy_cost``, the model last; others may learn nothing private.
-
-    Of FunctionTransformers, ``row_wise`` holds the names of functions that the user vouches for.
-    """
+def private_steps(estimator, name=""):
+    """Return the steps with a ``privacy_cost``, the model last; others learn nothing private."""
     if isinstance(estimator, Pipeline):
         *before, (last_name, last) = estimator.steps
         scalers = [step for _, step in before if isinstance(step, PrivateScaler)]
@@ -432,12 +413,12 @@ def private_steps(estimator, row_wise=(), name=""):
             (path, verdict.why)
             for step_name, step in before
             if not isinstance(step, PrivateScaler)
-            for path, verdict in verdicts(step, joined(name, step_name), row_wise)
+            for path, verdict in verdicts(step, joined(name, step_name))
             if verdict.leaks
         ]
         if unlike:
             raise ValueError(lines_of(unlike))
-        return [*scalers, *private_steps(last, row_wise, joined(name, last_name))]
+        return [*scalers, *private_steps(last, joined(name, last_name))]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
             f"{estimator!r} is not fitted again: only its first fit cost something, see "

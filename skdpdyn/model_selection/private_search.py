@@ -20,7 +20,7 @@ from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, wa
 from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
 from skdpdyn.model_selection._splits import HeldOut
-from skdpdyn.model_selection._steps import forget_rows
+from skdpdyn.model_selection._steps import believed, forget_rows
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
 from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
@@ -408,6 +408,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             "the candidates",
             "which records are held out",
             "every parameter",
+            *believed(self.estimator),
         )
 
     def _check_persons(self, candidates, plan, public):

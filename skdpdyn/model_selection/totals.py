@@ -163,9 +163,7 @@ class PrivacyTotal(Shown):
         )
 
 
-def total_privacy(
-    *fitted: Any, disjoint: bool = False, row_wise: Any = (), unit: str | None = None
-) -> Any:
+def total_privacy(*fitted: Any, disjoint: bool = False, unit: str | None = None) -> Any:
     """Return the cost of several releases together, with a line for each step of a pipeline.
 
     Ask it of every pipeline: a model knows what it spent itself, and nothing of the steps before.
@@ -177,6 +175,8 @@ def total_privacy(
     *fitted : fitted estimators, pipelines, searches and guarantees
         The releases: anything with ``privacy_``, pipelines (the sum of their
         steps), searches of scikit-learn (as `search_privacy` counts them), guarantees and totals.
+        A function of a ``FunctionTransformer`` that is none of numpy's of single numbers needs your
+        word that it looks at one row at a time, its attribute ``row_wise = True``.
         A private model may be in a ``FixedThresholdClassifier``, and in a
         ``TransformedTargetRegressor`` with numpy's functions and ``check_inverse=False``.
         Which records each was given must not depend on their values, as it does in
@@ -190,10 +190,6 @@ def total_privacy(
         replaced must stay in its part, and where persons are protected, nobody may have rows in
         two parts. So a model and its `skdpdyn.evaluation.evaluate` on held-out records cost what
         the dearer of the two costs.
-    row_wise : sequence of str, default=()
-        Names of functions of ``FunctionTransformer`` steps that you vouch for: each looks at one
-        row at a time, and knows nothing of the records otherwise. Numpy's functions of single
-        numbers, such as ``np.log1p``, need no one to vouch for them.
     unit : str or None, default=None
         Whom the total is for. None: whom all of the releases protect. "record": a release that
         protects persons counts for a record, which has one owner. Under "replace_one" it counts as
@@ -222,15 +218,11 @@ def total_privacy(
     """
     checked_flag(disjoint, "disjoint")
     unit = None if unit is None else checked_unit(unit)
-    row_wise = checked_names(row_wise)
-    by_release = [tuple(_top(item, row_wise)) for item in fitted]
+    by_release = [tuple(_top(item)) for item in fitted]
     everything = [part for parts in by_release for part in parts]
     refused = [(part.name, part.why) for part in everything if part.refused]
     if refused:
         raise ValueError(lines_of(refused, "no total is known"))
-    unused = [name for name in row_wise if name not in {part.vouched for part in everything}]
-    if unused:
-        raise ValueError(f"row_wise={unused}: no step has a function of this name that needs it")
     released = [
         [part.of(unit) for part in parts if part.guarantee is not None] for parts in by_release
     ]
@@ -261,7 +253,6 @@ def search_privacy(
     *,
     cv: Any = None,
     n_features: int | None = None,
-    row_wise: Any = (),
 ) -> Any:
     """Return the cost of all fits of a search or of a cross-validation together.
 
@@ -289,8 +280,6 @@ def search_privacy(
         Who is in which split must not depend on the records.
     n_features : int or None, default=None
         Number of columns that reach the private model. None: that of a search's refitted model.
-    row_wise : sequence of str, default=()
-        Names of functions that you vouch for, see `total_privacy`.
 
     Returns
     -------
@@ -323,10 +312,9 @@ def search_privacy(
     >>> round(model.privacy_cost(800, 10).mu, 6), round(total.guarantee.mu, 6)
     (0.236704, 0.529287)
     """
-    row_wise = checked_names(row_wise)
-    fits = fits_of(search, cv, row_wise)
-    private_steps(fits.estimator, row_wise)  # raises if a step is not private
-    fits.check_unit(row_wise)
+    fits = fits_of(search, cv)
+    private_steps(fits.estimator)  # raises if a step is not private
+    fits.check_unit()
     n_samples, n_features = fits.shape(n_samples, n_features)
     for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
@@ -338,7 +326,7 @@ def search_privacy(
 
     @cache
     def cost(index, size):
-        return _cost_of_fit(fits.estimator, fits.candidates[index], size, n_features, row_wise)
+        return _cost_of_fit(fits.estimator, fits.candidates[index], size, n_features)
 
     indices = range(len(fits.candidates))
     parts = [
@@ -346,12 +334,12 @@ def search_privacy(
         for index, sizes in zip(indices, fits.sizes(splits, n_samples), strict=True)
         for size in sizes
     ]
-    refit = fits.refit(lambda: [cost(index, n_samples) for index in indices], row_wise)
+    refit = fits.refit(lambda: [cost(index, n_samples) for index in indices])
     parts += [("refit", guarantee) for guarantee in refit]
     total = composed(guarantee for _, guarantee in parts)
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.is_stratified)
     candidates = [with_parameters(fits.estimator, candidate) for candidate in fits.candidates]
-    steps = [step for candidate in candidates for step in private_steps(candidate, row_wise)]
+    steps = [step for candidate in candidates for step in private_steps(candidate)]
     sources = tuple(source for step in steps for source in step._given())
     leaks += [*(leak for step in steps for leak in _leaks(step)), *leaks_of(sources)]
     warnings.warn(
@@ -361,14 +349,14 @@ def search_privacy(
         total,
         tuple(parts),
         tuple(dict.fromkeys(leaks)),
-        asked=max(_delta(step, n_samples) for step in private_steps(fits.estimator, row_wise)),
+        asked=max(_delta(step, n_samples) for step in private_steps(fits.estimator)),
         sources=tuple(dict.fromkeys(source for source in sources if source.guarantee is not None)),
     )
 
 
-def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
+def _cost_of_fit(estimator, candidate, n_samples, n_features):
     """Return the cost of a fit of one candidate."""
-    steps = private_steps(with_parameters(estimator, candidate), row_wise)
+    steps = private_steps(with_parameters(estimator, candidate))
 
     def with_columns(number):
         return composed([step.privacy_cost(n_samples, number) for step in steps])
@@ -398,7 +386,7 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features, row_wise):
 @plans_pipelines
 def _planned(estimator, n_samples, n_features):
     """Return the cost of a fit of an estimator or a pipeline."""
-    return _cost_of_fit(estimator, {}, n_samples, n_features, ())
+    return _cost_of_fit(estimator, {}, n_samples, n_features)
 
 
 def _delta(step, n_samples):
@@ -416,7 +404,6 @@ class _Part:
     leaks: tuple = ()
     why: str = ""
     refused: bool = False
-    vouched: str = ""
     asked: float | None = None
     sources: tuple = ()
     key: str = ""
@@ -426,7 +413,7 @@ class _Part:
         return self if unit is None else replace(self, guarantee=self.guarantee.for_unit(unit))
 
 
-def _parts_of(item, name="", row_wise=()):
+def _parts_of(item, name=""):
     """Yield the verdicts on an object and on all its parts."""
     kind = type(item).__name__
     if isinstance(item, Guarantee):
@@ -454,11 +441,11 @@ def _parts_of(item, name="", row_wise=()):
             key=key_of(item),
         )
     elif is_fitted_search(item):
-        yield _of_search(item, name, row_wise)
+        yield _of_search(item, name)
     elif hasattr(item, "privacy_cost"):
         yield _unfitted(name, kind, "its privacy_cost says what it would")
     elif type(item) in _PARTS:
-        yield from _PARTS[type(item)](item, name, row_wise)
+        yield from _PARTS[type(item)](item, name)
     elif not isinstance(item, BaseEstimator | str | None):
         hint = ": of a record, pass tightest(record); unpack a list, total_privacy(*releases)"
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
@@ -469,8 +456,8 @@ def _parts_of(item, name="", row_wise=()):
         )
         yield _Part(name, why=why, refused=True)
     else:
-        why, leaks, vouched = verdict(item, row_wise)  # of a step that does not say what it spent
-        yield _Part(name, why=why, refused=leaks, vouched=vouched)
+        why, leaks = verdict(item)  # of a step that does not say what it spent
+        yield _Part(name, why=why, refused=leaks)
 
 
 def _unfitted(name, kind, then="what is in it has no budget to tell"):
@@ -484,35 +471,35 @@ def _named(name, kind):
     return kind if last.rstrip("-0123456789") in ("", kind.lower()) else f"{name} ({kind})"
 
 
-def _of_steps(item, name, row_wise):
+def _of_steps(item, name):
     for part, step in item.steps if isinstance(item, Pipeline) else item.transformer_list:
-        yield from _parts_of(step, joined(name, part), row_wise)
+        yield from _parts_of(step, joined(name, part))
 
 
-def _of_columns(item, name, row_wise):
+def _of_columns(item, name):
     fitted = getattr(item, "transformers_", None)  # the remainder is one of them
     steps = fitted or [*item.transformers, ("remainder", item.remainder, None)]
     for part, step, columns in steps:
         if not _is_empty(columns):
-            yield from _parts_of(step, joined(name, part), row_wise)
+            yield from _parts_of(step, joined(name, part))
     reason = chooses_by_records(item)
     if reason is not None:
         yield _Part(name, why=reason, refused=True)
 
 
-def _of_target(item, name, row_wise):
+def _of_target(item, name):
     reason = changes_target(item)
     if reason is not None:
         yield _Part(name, why=reason, refused=True)
-    yield from _inside(item, name, row_wise, "regressor_")
+    yield from _inside(item, name, "regressor_")
 
 
-def _of_search(item, name, row_wise):
+def _of_search(item, name):
     """Return the verdict on a fitted search."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # the total's leaks say it
-            total = search_privacy(item, row_wise=row_wise)
+            total = search_privacy(item)
     except UnsupportedMechanismError:
         raise
     except ValueError as error:
@@ -528,10 +515,10 @@ def _of_search(item, name, row_wise):
     )
 
 
-def _inside(item, name, row_wise, attribute):
+def _inside(item, name, attribute):
     """Yield the verdicts on the one model that was fitted inside."""
     if hasattr(item, attribute):
-        yield from _parts_of(getattr(item, attribute), name, row_wise)
+        yield from _parts_of(getattr(item, attribute), name)
     else:
         yield _unfitted(name, type(item).__name__)
 
@@ -543,22 +530,15 @@ _PARTS = {
     ColumnTransformer: _of_columns,
     TransformedTargetRegressor: _of_target,
     FixedThresholdClassifier: partial(_inside, attribute="estimator_"),
-    FrozenEstimator: lambda item, name, row_wise: _parts_of(item.estimator, name, row_wise),
+    FrozenEstimator: lambda item, name: _parts_of(item.estimator, name),
 }
 
 
-def checked_names(row_wise: Any) -> Any:
-    """Return the names of functions that are vouched for, as a tuple."""
-    if isinstance(row_wise, str) or not all(isinstance(name, str) for name in row_wise):
-        raise ValueError(f"row_wise={row_wise!r} must be a list of names of functions")
-    return tuple(row_wise)
-
-
-def _top(item, row_wise):
+def _top(item):
     """Return the parts of one argument of `total_privacy`."""
     if item is None or isinstance(item, str):
         raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee")
-    return _parts_of(item, "", row_wise)
+    return _parts_of(item, "")
 
 
 def _is_empty(columns):
