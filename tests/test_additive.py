@@ -122,6 +122,9 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
             expected *= 1.0 if constant or weights is whole else inside
             np.testing.assert_allclose(found, expected, atol=1e-7)
         check_lengths(one, other)
+    if rich:
+        with pytest.raises(ValueError, match="mixes features of two blocks"):
+            shortening(cells, given)
     np.testing.assert_allclose(one.column_sums(1.0), other.column_sums(1.0), atol=1e-12)
     assert pickle.loads(pickle.dumps(expansion)) == expansion
 

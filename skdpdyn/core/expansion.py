@@ -249,10 +249,10 @@ class PairProducts:
         """Return the matrix that makes of 1 and of products without weights those less a centre."""
         return np.column_stack([-centre[self.features], np.diag(self.weights)])
 
-    def squares(self, gram: np.ndarray, centre: np.ndarray) -> np.ndarray:
-        """Return v' gram v of the products v, less their centre, at each two cells."""
-        moved = self._moved(centre)
-        of_two = moved.T @ gram[np.ix_(self.features, self.features)] @ moved
+    def squares(self, weights: np.ndarray, centre: np.ndarray) -> np.ndarray:
+        """Return squared lengths of W v of the products v, less their centre, at each two cells."""
+        turned = weights[np.ix_(self.features, self.features)] @ self._moved(centre)
+        of_two = turned.T @ turned
         of_two = of_two[self.first, self.second] * np.where(self.first == self.second, 1.0, 2.0)
         return (self.left * of_two) @ self.right.T
 
@@ -423,7 +423,7 @@ class Expansion:
 
     @cached_property
     def blocks(self) -> list[np.ndarray]:
-        """Features that a map of rows mixes: all of columns and lowest products, others by pair.
+        """Features that a map of rows mixes: of all columns, of all lowest products, then by pair.
 
         Log losses at epsilon 1 to 10 are within .004 of those of a map that mixes all features.
         """
@@ -431,8 +431,8 @@ class Expansion:
         n_lowest = [*map(len, self.head.factors)]
         lowest = [numbers[of][:n] for of, n in zip(parts, n_lowest, strict=True)]
         others = [numbers[of][n:] for of, n in zip(parts, n_lowest, strict=True)]
-        first = np.concatenate([numbers[: sum(self.widths)], *lowest])
-        return [first, *(other for other in others if other.size)]
+        blocks = [numbers[: sum(self.widths)], np.concatenate([numbers[:0], *lowest]), *others]
+        return [block for block in blocks if block.size]
 
     @property
     def mixed(self) -> np.ndarray:
@@ -444,7 +444,7 @@ class Expansion:
 
     def tails(self) -> dict[tuple[int, int], PairProducts]:
         """Return the products of each pair beyond the lowest, where there are any."""
-        blocks = {int(block[-1]): block for block in self.blocks[1:]}
+        blocks = {int(block[-1]): block for block in self.blocks[2:]}
         parts = zip(self.pairs, self.slices[len(self.columns) :], self.factors, strict=True)
         return {
             pair: self._products(pair, block, factors[-block.size :])

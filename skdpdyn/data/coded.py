@@ -14,13 +14,12 @@ from skdpdyn.core.expansion import Expansion, Levels
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
-from skdpdyn.kernels.cells import add_beside, add_cells, add_dots, count_cells
+from skdpdyn.kernels.cells import add_cells, count_cells
 from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Statistic
 from skdpdyn.kernels.sums import Total
 from skdpdyn.support.blas import in_threads, one_blas_thread
 
-_AT_ONCE = 2048  # rows that are expanded at a time
-_SUMMED = 1 << 13  # rows that are summed one after the other
+_AT_ONCE = 2048  # rows that are expanded, or summed, at a time
 _LOOKED_UP = 1 << 15  # rows that are looked up in tables at a time
 _EPS = np.finfo(np.float64).eps
 
@@ -83,6 +82,8 @@ def shortening(cells: Coded, row_map: RowMap, fixed: Collection[int] = ()) -> np
         Columns that count as if they were at the map's centre: no factor depends on them.
     """
     rows = CodedRows(cells, map=row_map)
+    if not rows._mixes_blocks():
+        raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
     tables, centre = rows._moved()
     tables = [table * (j not in fixed) for j, table in enumerate(tables)]
     with one_blas_thread():
@@ -145,13 +146,13 @@ class CodedRows(LocalRows):
         """See `Rows.sum_rounding`.
 
         Sums of weights of cells are exact, and what follows from them are sums of products of a few
-        numbers: over cells, over products of pairs of at most `_SUMMED` rows, and over their
+        numbers: over cells, over products of pairs of at most `_AT_ONCE` rows, and over their
         blocks. Each rounds by as many eps/2 as it has terms, times the sizes of what is multiplied,
         at most ``map.spread`` squared for each record. Products of pairs are multiplied by the root
         of a weight on both sides: that is four eps/2 of each term, of the 64.
         """
-        expansion, n_blocks = self.expansion, self.n_records * self.most_rows / _SUMMED
-        n_terms = _SUMMED + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
+        expansion, n_blocks = self.expansion, self.n_records * self.most_rows / _AT_ONCE
+        n_terms = _AT_ONCE + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
         spread = 1.0 if self.map is None else self.map.spread
         rounding = super().sum_rounding() + 2 * self.n_records * n_terms * _EPS * spread**2
         if not rounding < 0.5:
@@ -160,10 +161,9 @@ class CodedRows(LocalRows):
             )
         return rounding
 
-    def _blocks(self, size=_SUMMED, of=None):
-        """Return slices of so many rows, of all or of a slice of them."""
-        first, stop, _ = (of or slice(None)).indices(self.shape[0])
-        return [slice(i, min(i + size, stop)) for i in range(first, stop, size)]
+    def _blocks(self, size):
+        """Return slices of so many rows."""
+        return [slice(i, i + size) for i in range(0, self.shape[0], size)]
 
     def _exact(self, weight, most=1.0):
         """Return weights up to ``most``, rounded down so that all their sums are exact."""
@@ -211,6 +211,8 @@ class CodedRows(LocalRows):
         """See `LocalRows._lengths`: by tables where no row is scaled into a ball."""
         if self.map is None or data_norm != 1 or not self._within(self.map.radius):
             return super()._lengths(data_norm)
+        if not self._mixes_blocks():
+            return super()._lengths(data_norm)
         if (kept := self._taken()) is not None:
             return kept
         with one_blas_thread():
@@ -240,29 +242,23 @@ class CodedRows(LocalRows):
     def _squares(self, moved, centre):
         """Return squared lengths of rows under the map, from the result of `_moved`."""
         expansion, tails = self.expansion, self.expansion.tails()
-        head, first = expansion.head, expansion.blocks[0]
-        if not self._mixes_blocks():
-            head, first, tails = expansion, np.arange(expansion.n_features), {}
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
-        squares, gram, slices = np.zeros(self.shape[0]), matrix.T @ matrix, expansion.slices
+        squares, columns, slices = np.zeros(self.shape[0]), expansion.blocks[0], expansion.slices
+        gram = matrix[: columns.size, : columns.size]
+        gram = gram.T @ gram
         for i, table in enumerate(moved):
             alone = np.sum(table @ gram[slices[i], slices[i]] * table, axis=1)
             tables = [(i, 0, alone)]
-            for j in range(i + 1, len(moved)):
-                of_two = 0.0
-                if not self.map.is_diagonal:
-                    of_two = table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
+            for j in range(i + 1, len(moved)) if not self.map.is_diagonal or tails else ():
+                of_two = table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
                 if (i, j) in tails:
-                    of_two = of_two + tails[i, j].squares(gram, centre)
-                if np.ndim(of_two):
-                    tables.append((j, len(moved[j]), of_two.ravel()))
+                    of_two += tails[i, j].squares(matrix, centre)
+                tables.append((j, len(moved[j]), of_two.ravel()))
             list(self._each(self._add_looked_up, self._blocks(_LOOKED_UP), i, tables, squares))
-        if (products := first[sum(expansion.widths) :]).size:
-            parts = zip(moved, slices, strict=False)
-            beside = np.vstack([table @ (2 * gram[of, products]) for table, of in parts])
-            triangle = np.linalg.qr(matrix[:, products], mode="r")
+        for lowest in expansion.blocks[1:2]:
+            triangle = np.linalg.qr(matrix[np.ix_(lowest, lowest)], mode="r")
             triangle = np.diag(triangle) if self.map.is_diagonal else triangle
-            others = head, beside, triangle, centre[products], squares
+            others = expansion.head, triangle, centre[lowest], squares
             list(self._each(self._add_products, self._blocks(_AT_ONCE), *others))
         return squares
 
@@ -274,12 +270,9 @@ class CodedRows(LocalRows):
         for j, stride, table in tables:
             add_cells(self.X.codes[part], i, j, stride, table, squares[part])
 
-    def _add_products(self, part, expansion, beside, triangle, centre, squares):
-        codes = self.X.codes[part]
-        products = expansion.products(codes)
+    def _add_products(self, part, expansion, triangle, centre, squares):
+        products = expansion.products(self.X.codes[part])
         squares[part] += numbers_of_rows(products, ball_of(self.X), centre, triangle)[1] ** 2
-        if not self.map.is_diagonal:
-            add_dots(codes, expansion.starts, beside, products, centre, squares[part])
 
     def _length_counts(self, statistic):
         lengths, grain = self._lengths(1.0)[1], statistic.grain
@@ -295,7 +288,7 @@ class CodedRows(LocalRows):
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight
         weight = self._exact(weight, self.map.norm**-2)
-        starts, slices, tails = expansion.starts, expansion.slices, expansion.tails()
+        slices, tails = expansion.slices, expansion.tails()
         moment = np.zeros((expansion.n_features,) * 2)
         pairs = list(combinations_with_replacement(range(len(moved)), 2))
         tables = self._each(self._crossed, pairs, moved, weight, tails, centre)
@@ -304,14 +297,9 @@ class CodedRows(LocalRows):
             if (i, j) in tails:
                 features = tails[i, j].features
                 moment[np.ix_(features, features)] = of_tail
-        if (products := expansion.blocks[0][sum(expansion.widths) :]).size:
-            beside, centre = np.zeros((expansion.n_cells, products.size)), centre[products]
-            of_rows = self._each(self._of_pairs, self._blocks(), expansion.head, centre, weight)
-            for sums, of_cells in of_rows:
-                moment[np.ix_(products, products)] += sums
-                beside += of_cells
-            for j, table in enumerate(moved):
-                moment[slices[j], products] = table.T @ beside[starts[j] : starts[j + 1]]
+        for lowest in expansion.blocks[1:2]:
+            blocks = self._each(self._of_lowest, self._blocks(_AT_ONCE), centre[lowest], weight)
+            moment[np.ix_(lowest, lowest)] = sum(blocks)
         moment = np.triu(moment) + np.triu(moment, 1).T
         if self.map.is_diagonal:
             return moment * np.outer(self.map.weights, self.map.weights)
@@ -328,19 +316,11 @@ class CodedRows(LocalRows):
         of_tail = tails[pair].moment(counts, centre) if pair in tails else None
         return moved[i].T @ counts @ moved[j], of_tail
 
-    def _of_pairs(self, rows, expansion, centre, weight):
-        """Return sums of the products of pairs over some rows, by one another and by cell."""
-        products = np.zeros((centre.size,) * 2)
-        of_cells = np.zeros((expansion.n_cells, centre.size))
-        for part in self._blocks(_AT_ONCE, rows):
-            codes = self.X.codes[part]
-            moved = expansion.products(codes) - centre
-            root = np.sqrt(weight[part, None])
-            moved *= root
-            products += moved.T @ moved  # BLAS takes half the time for a matrix by itself
-            moved *= root
-            add_beside(codes, expansion.starts, moved, of_cells)
-        return products, of_cells
+    def _of_lowest(self, rows, centre, weight):
+        """Return sums of the lowest products of pairs over some rows, by one another."""
+        moved = self.expansion.head.products(self.X.codes[rows]) - centre
+        moved *= np.sqrt(weight[rows, None])
+        return moved.T @ moved  # BLAS takes half the time for a matrix by itself
 
 
 Coded.kind = CodedRows

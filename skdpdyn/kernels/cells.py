@@ -87,25 +87,3 @@ def count_cells(codes, i, j, stride, weight, out):
     """Add the weights of rows in each pair of cells of two columns."""
     for r in range(codes.shape[0]):
         out[np.uintp(codes[r, i]) * np.uintp(stride) + np.uintp(codes[r, j])] += weight[r]
-
-
-@_of_codes(_places, _table, _table, _numbers, _sums)
-def add_dots(codes, starts, beside, numbers, centre, out):
-    """Add the products of a row's numbers, less a centre, and of the numbers beside its cells."""
-    for r in range(codes.shape[0]):
-        dot = 0.0
-        for j in range(codes.shape[1]):
-            cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
-            for p in range(centre.size):
-                dot += (numbers[r, p] - centre[p]) * beside[cell, p]
-        out[r] += dot
-
-
-@_of_codes(_places, _table, _sums_of_rows)
-def add_beside(codes, starts, numbers, out):
-    """Add the numbers of a row beside each of its cells."""
-    for r in range(codes.shape[0]):
-        for j in range(codes.shape[1]):
-            cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
-            for p in range(numbers.shape[1]):
-                out[cell, p] += numbers[r, p]

@@ -398,13 +398,12 @@ class Conditioner:
     def _softened(self, moment, expansion):
         """Return the result of `_matrix`, with soft weights in place of a threshold, by block.
 
-        What is not in the first block adds up over pairs of columns as their lowest products do.
+        Other products add up over pairs of columns as their lowest ones do.
         """
         matrix, left, signed = np.zeros_like(moment), [], []
         blocks, added = expansion.blocks, 1.0
         if len(blocks) > 1:
-            lowest = blocks[0][sum(expansion.widths) :]
-            of_lowest = moment[np.ix_(lowest, lowest)]
+            of_lowest = moment[np.ix_(blocks[1], blocks[1])]
             sizes = np.sqrt(np.maximum(np.diag(of_lowest), 0.0) + self.softness)
             with one_blas_thread():
                 together = np.linalg.eigvalsh(of_lowest / np.outer(sizes, sizes))[-1]
