@@ -32,8 +32,8 @@ def fitted(name, table, ask):
     elif not undeclared:
         model["classes"] = [0, 1]
     if kind == "additive":
-        levels = dict.fromkeys(table.categories, "private") if undeclared else table.categories
-        model |= {"bounds": "auto" if undeclared else table.bounds, "categories": levels}
+        names = "bounds", "categories"
+        model |= {name: "auto" if undeclared else getattr(table, name) for name in names}
         kinds = skdpdyn.PrivateGAMRegressor, skdpdyn.PrivateGAMClassifier
         model = kinds[binary](**model)
     else:
