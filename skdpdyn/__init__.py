@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         privacy as privacy,
         solvers as solvers,
     )
+    from skdpdyn.core.schema import Schema
     from skdpdyn.linear_model import (
         PrivateGAMClassifier,
         PrivateGAMRegressor,
@@ -45,6 +46,7 @@ __all__ = [
     "PrivateQuantileRegressor",
     "PrivateRidge",
     "PrivateSoftmaxRegression",
+    "Schema",
     "__version__",
 ]
 
@@ -71,7 +73,8 @@ def __getattr__(name: str) -> Any:
     """Load names on first use: `skdpdyn.privacy` needs no numba or scikit-learn."""
     if name in __all__:
         with no_collections():
-            return getattr(import_module("skdpdyn.linear_model"), name)
+            room = "core.schema" if name == "Schema" else "linear_model"
+            return getattr(import_module(f"skdpdyn.{room}"), name)
     if name in _MODULES:
         return import_module(f"skdpdyn.{name}")
     raise AttributeError(f"module 'skdpdyn' has no attribute {name!r}")

@@ -16,6 +16,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import singledispatch
 from pathlib import Path
@@ -27,6 +28,7 @@ from scipy.special import betaincinv, gammaincinv, ndtri
 from sklearn.base import clone
 
 from skdpdyn.core.noise import generators, release
+from skdpdyn.core.schema import apply_schema
 from skdpdyn.data.local import rows_of
 from skdpdyn.exceptions import (
     PrivacyLeakWarning,
@@ -530,7 +532,7 @@ def _tables(estimator: Any, shape: tuple[int, int], seed: int) -> list[_Table]:
     X = generator.uniform(-1, 1, (n, d)) * norm * spread / math.sqrt(d)
     X[place] = 0.0
     X[place, 0] = norm * (1.0, _FAR)[seed % 2]
-    low, high, middle, kept = _targets(estimator)
+    low, high, middle, kept = _targets(apply_schema(copy(estimator)))
     y = None if kept is None else generator.choice(np.array([low, high]), n)
 
     def but(row: Any = None, target: Any = None) -> _Table:

@@ -8,6 +8,7 @@ like real ones, targets that are as predictable as you say, and fits the very es
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
@@ -19,6 +20,7 @@ from scipy.special import expit, ndtri, softmax, xlogy
 from sklearn.base import clone, is_classifier
 
 from skdpdyn.core.noise import Generator, generators
+from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.linear_model.gam import AdditiveModel
 from skdpdyn.privacy import Budget, GaussianDP
@@ -230,9 +232,9 @@ def plan(
     if not isinstance(estimator, PrivateLinearModel):
         raise TypeError(f"{estimator!r} is no estimator of skdpdyn: of a pipeline pass the last")
     with SILENCE:  # of seeds and large budgets: no record is read
-        truth = _truth(estimator, guesses)
+        truth = _truth(apply_schema(copy(estimator)), guesses)
         checked_count(n_features, "n_features", least=truth.n_outputs, largest=_MOST_COLUMNS)
-        model = clone(estimator).set_params(**truth.params)
+        model = clone(estimator).set_params(schema=None, **truth.params)
         if isinstance(model, AdditiveModel):  # drawn columns are numbers, and have no names
             pairs = None if model.interactions is None else "auto"
             model.set_params(categories=None, monotonic_cst=None, interactions=pairs)

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import closing, nullcontext
+from copy import copy
 from functools import partial
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.core.noise import check_random_state
+from skdpdyn.core.schema import apply_schema
 from skdpdyn.core.spending import (
     COUNTS,
     Share,
@@ -79,8 +81,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
         Public bounds: one pair for all columns, one a column, or one for each column name. Where X
         has no names, as behind `sklearn.impute.SimpleImputer`, a dict has one pair a column, in the
-        order of the columns. Do not take bounds from the data. None is an error in `fit`: there are
-        no bounds that serve all.
+        order of the columns. Do not take bounds from the data. None: those of ``schema``; without
+        one it is an error in `fit`, for there are no bounds that serve all.
     feature_range : tuple (low, high), default=(0.0, 1.0)
         Range that the bounds are mapped to.
     missing : {"error", "pass", "indicator"}, default="error"
@@ -88,6 +90,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         with a public value. "indicator": make it the number of ``feature_range`` that is nearest to
         0, and append a column for each column that says where it was missing, with or without any
         NaN in it: which columns have some is private.
+    schema : Schema or None, default=None
+        Public facts of the table, a `skdpdyn.Schema`, whose bounds are taken.
 
     Attributes
     ----------
@@ -114,8 +118,10 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         bounds: Any = None,
         feature_range: tuple[float, float] = (0.0, 1.0),
         missing: str = "error",
+        schema: Any = None,
     ) -> None:
         self.bounds = bounds
+        self.schema = schema
         self.feature_range = feature_range
         self.missing = missing
 
@@ -144,7 +150,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         checked_choice(self.missing, "missing", ["error", "pass", "indicator"])
         with all_or_nothing(self) as scaler:
             validated(scaler, form_of(X), dtype=DTYPES, ensure_all_finite=_finite(self.missing))
-            scaler.bounds_ = _bounds_of(scaler, "bounds", self.bounds)
+            given = apply_schema(copy(self)).bounds
+            scaler.bounds_ = _bounds_of(scaler, "bounds", given)
             scaler.feature_range_, scaler.missing_ = (low, high), self.missing
         return self
 

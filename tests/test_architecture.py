@@ -36,6 +36,7 @@ LAYERS = {
     "support/chunks.py": (0, 0),
     "support/blas.py": (0, 0),
     "core/noise.py": (6, 2),
+    "core/schema.py": (6, 1),
     "training/sources.py": (6, 1),
     "privacy/_types.py": (0, 0),
     "privacy/checks.py": (0, 1),

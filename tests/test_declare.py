@@ -17,10 +17,15 @@ from skdpdyn import (
     PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
+    Schema,
 )
 from skdpdyn.core import rules
+from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyUtilityWarning
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV
+from skdpdyn.planning import plan
+from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.training import facts
 from skdpdyn.training.facts import classes_of
 
@@ -238,3 +243,71 @@ def test_arrays_of_objects_and_of_numbers():
     assert plain.privacy_ == clone(plain).privacy_cost(len(X), 2)
     search = PrivateSearchCV(PrivateGAMClassifier(bounds=(-1, 1), classes=[0, 1]), {"clip": [0.5]})
     assert search.set_params(epsilon=3.0).fit(X, TWO).score(X, TWO) > 0.4
+
+
+# --- schemas --------------------------------------------------------------------------------------
+
+CODEBOOK = """name,low,high,levels
+x,-1,1,
+side,,,up|down
+code,,,1|2
+y,,,0|1
+"""
+
+
+@pytest.mark.smoke
+def test_a_schema_stands_for_single_parameters(tmp_path):
+    path = tmp_path / "codebook.csv"
+    path.write_text(CODEBOOK)
+    schema = Schema.from_codebook(path, target="y")
+    assert schema == Schema.from_codebook(pd.read_csv(path), target="y")
+    assert schema.categories == {"side": ("up", "down"), "code": (1, 2)}
+    assert (schema.bounds, schema.classes) == ({"x": (-1.0, 1.0)}, (0, 1))
+    assert Schema.from_json(schema.to_json(tmp_path / "schema.json")) == schema
+    side = np.where(X[:, 1] > 0, "up", "down")
+    frame = pd.DataFrame({"x": X[:, 0], "side": side, "code": 1 + TWO})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        by_schema = PrivateGAMClassifier(schema=schema).fit(frame, TWO)
+    facts = {"bounds": schema.bounds, "categories": schema.categories, "classes": [0, 1]}
+    assert by_schema.bought_ == {}
+    assert by_schema.schema is schema
+    assert by_schema.bounds is clone(by_schema).bounds is PrivateGAMClassifier().bounds
+    assert by_schema.privacy_ == PrivateGAMClassifier(**facts).fit(frame, TWO).privacy_
+    assert by_schema.privacy_ == PrivateGAMClassifier(schema=schema).privacy_cost(len(X), 3)
+    other = PrivateLogisticRegression(schema=schema, classes=[0, 1, 2][1:]).fit(X[:, :1], TWO + 1)
+    assert other.classes_.tolist() == [1, 2]
+
+
+def test_a_schema_is_taken_wherever_facts_are():
+    schema = Schema(bounds=np.array([[-1, 1], [-1, 1]]), target_bounds=(-3, 3), classes=range(2))
+    scaled = BoundsScaler(schema=schema).fit_transform(X)
+    np.testing.assert_array_equal(scaled, BoundsScaler(schema.bounds).fit_transform(X))
+    model = PrivateRidge(schema=schema).fit(X, SIGNAL)
+    assert model.target_bounds_ == (-3, 3)
+    options = {"epsilon": 3.0, "random_state": 0}
+    same = [
+        evaluate(model, X, SIGNAL, **given, **options).mechanism_
+        for given in ({"schema": Schema(target_bounds=(-9, 9))}, {"target_bounds": (-9, 9)})
+    ]
+    assert same[0] == same[1]
+    model, table = private_regression(PrivateLogisticRegression(), X, TWO, schema=schema, **options)
+    assert len(table.params) == 3
+    assert not any("taken from y" in leak for leak in model.leaks_)
+    search = PrivateSearchCV(PrivateLogisticRegression(schema=schema), {"clip": [0.5]}, epsilon=3.0)
+    assert search.fit(X, TWO).leaks_ == ()
+    guesses = {"auc": 0.8, "prevalence": 0.3}
+    assert plan(PrivateLogisticRegression(schema=schema), n_samples=900, n_features=2, **guesses)
+
+
+def test_what_is_no_codebook_is_refused():
+    data = pd.DataFrame({"x": [17.5], "y": [2]})
+    with pytest.raises(ValueError, match="must be a frame or a CSV file") as caught:
+        Schema.from_codebook(data)
+    assert "17.5" not in str(caught.value)
+    lines = pd.DataFrame(columns=["name", "low", "high", "levels"])
+    for line in (["x", 0, 1, "a|b"], ["x", None, None, None]):
+        with pytest.raises(ValueError, match="'x' needs one line"):
+            Schema.from_codebook(lines.assign(**dict(zip(lines, [[v] for v in line], strict=True))))
+    with pytest.raises(ValueError, match=r"must be a skdpdyn\.Schema"):
+        PrivateRidge(schema={"bounds": (0, 1)}).fit(X, SIGNAL)

@@ -217,6 +217,7 @@ def test_parameters_are_stored_as_given():
         "bounds": bounds,
         "feature_range": (0, 2),
         "missing": "error",
+        "schema": None,
     }
     assert not hasattr(copy, "bounds_")
 

@@ -3,9 +3,11 @@
 from typing import Any
 
 from scipy import special
+from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.noise import check_random_state, seed_leaks
+from skdpdyn.core.schema import facts_of
 from skdpdyn.core.spending import Share, buying, scaled_to
 from skdpdyn.data.persons import unit_of
 from skdpdyn.evaluation.counts import WEIGHTS, WEIGHTS_SHARE, counted
@@ -30,6 +32,7 @@ def evaluate(
     adjacency: str = "replace_one",
     thresholds: Any = None,
     target_bounds: tuple[float, float] | None = None,
+    schema: Any = None,
     largest_error: float | None = None,
     sample_weight: Any = None,
     weight_bounds: tuple[float, float] | None = None,
@@ -95,7 +98,9 @@ def evaluate(
         which there are about equal numbers of records.
     target_bounds : tuple (low, high), default=None
         Public bounds that targets and predictions of a regression are clipped to. None: those of
-        the model.
+        ``schema``, or of the model.
+    schema : Schema or None, default=None
+        Public facts of the table, a `skdpdyn.Schema`, whose bounds of targets are taken.
     largest_error : float, default=None
         Limit at which errors of a regression are cut off, or deviances of counts. The noise is in
         proportion to it. None: the distance of the bounds, or 8 more than twice the largest count.
@@ -160,6 +165,8 @@ def evaluate(
     quoting_no_records(check_is_fitted, model)
     with silent_arithmetic():
         limits = {"target_bounds": target_bounds, "largest_error": largest_error}
+        if target_bounds is None and is_regressor(model):
+            limits["target_bounds"] = facts_of(schema).get("target_bounds")
         asked = {"thresholds": thresholds, **limits, "exposure": exposure}
         if weight_bounds is None:
             weight_bounds = getattr(model, "weight_bounds", None)

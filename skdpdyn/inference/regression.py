@@ -10,6 +10,7 @@ from scipy.linalg import helmert
 from sklearn.base import clone
 
 from skdpdyn.core.noise import check_random_state
+from skdpdyn.core.schema import apply_schema, facts_of
 from skdpdyn.core.spending import Share, Spending, buying, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
@@ -75,11 +76,12 @@ def private_regression(
     epsilon: float,
     delta: float | str = "auto",
     adjacency: str = "replace_one",
-    bounds: Any,
+    bounds: Any = None,
     one_hot: Any = (),
     categories: Any = None,
     target_bounds: tuple[float, float] | None = None,
     classes: Any = None,
+    schema: Any = None,
     groups: Any = None,
     unit: str | None = None,
     exposure: Any = None,
@@ -120,7 +122,7 @@ PrivateRidge
         Probability of a larger loss, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
-    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict
+    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
         Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`. Cells outside of
         them count as the nearer bound.
     one_hot : sequence of sequences of int or str, default=()
@@ -137,6 +139,9 @@ PrivateRidge
     classes : array-like of shape (n_classes,), default=None
         The labels that can occur. None: the model's; where it has none, taken from y, with a
         PrivacyLeakWarning. Coefficients of more than two are log odds against the first.
+    schema : Schema or None, default=None
+        Public facts of the table, a `skdpdyn.Schema`, in place of those of these parameters that
+        are None. None: that of the model.
     groups : array-like of shape (n_samples,), default=None
         Id of the person that each row belongs to. The guarantee is then for a whole person, whose
         rows have weight 1/k, and standard errors allow for all that rows of a person have in
@@ -230,9 +235,12 @@ PrivateRidge
     )
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
-    given = {"classes": classes, "target_bounds": target_bounds}
+    facts = facts_of(model.schema if schema is None else schema)
+    bounds = facts.get("bounds") if bounds is None else bounds
+    categories = facts.get("categories") if categories is None else categories
+    given = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
     given = {name: of for name, of in given.items() if of is not None and hasattr(model, name)}
-    model.set_params(**given)
+    apply_schema(model.set_params(**given)).set_params(bounds=None)
     name = model.family.targets.parameter
     if is_auto(getattr(model, name)):  # a table's budget buys none
         model.set_params(**{name: FROM_Y})

@@ -1,6 +1,7 @@
 """Bases of the estimators: parameters, the fit, predictions, and exports."""
 
 from abc import ABC
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -8,6 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdpdyn.core.schema import apply_schema
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy.checks import is_auto
@@ -165,6 +167,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
         weight_bounds: Any = None,
+        schema: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -243,6 +246,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             record: one that was raked, normalised or fitted depends on other records, which no
             guarantee covers. Records weigh w/high; 0.5 % of mu^2 buys the sum of all weights. The
             larger high is to the mean weight, the more noise. None: ``sample_weight`` is refused.
+        schema : Schema or None, default=None
+            Public facts in one value, a `skdpdyn.Schema`, in place of the parameters of the same
+            names that are "auto" or None.
         diagnostics : bool, default=False
             Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than
             ``data_norm``, and of numbers to learn outside of their bounds. See ``diagnostics_`` and
@@ -274,6 +280,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         self.adjacency = adjacency
         self.max_rows_per_person = max_rows_per_person
         self.weight_bounds = weight_bounds
+        self.schema = schema
         self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -336,7 +343,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         CalibrationError
             If no noise is known to meet the budget.
         """
-        return plan(request_of(self, n_samples, n_features)).guarantee
+        return plan(request_of(apply_schema(copy(self)), n_samples, n_features)).guarantee
 
     def _public_facts(self):
         begun = "that training started from coefficients, public by the word of who passed them"
@@ -664,6 +671,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         weight_bounds: Any = None,
         class_weight: Any = None,
         estimand: str = "persons",
+        schema: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -685,6 +693,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             adjacency=adjacency,
             max_rows_per_person=max_rows_per_person,
             weight_bounds=weight_bounds,
+            schema=schema,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -813,6 +822,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
         weight_bounds: Any = None,
+        schema: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -834,6 +844,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
             adjacency=adjacency,
             max_rows_per_person=max_rows_per_person,
             weight_bounds=weight_bounds,
+            schema=schema,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,

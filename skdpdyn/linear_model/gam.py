@@ -287,7 +287,7 @@ class AdditiveModel(PrivateLinearModel):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
 
@@ -488,6 +488,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         weight_bounds: Any = None,
         class_weight: Any = None,
         estimand: str = "persons",
+        schema: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -511,6 +512,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
             weight_bounds=weight_bounds,
             class_weight=class_weight,
             estimand=estimand,
+            schema=schema,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -619,6 +621,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         adjacency: str = "replace_one",
         max_rows_per_person: Any = "auto",
         weight_bounds: Any = None,
+        schema: Any = None,
         diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
@@ -640,6 +643,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             adjacency=adjacency,
             max_rows_per_person=max_rows_per_person,
             weight_bounds=weight_bounds,
+            schema=schema,
             diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,

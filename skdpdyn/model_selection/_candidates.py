@@ -1,5 +1,6 @@
 """The candidates of a private search: tunable parameters, and how one is drawn and built."""
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
+from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._steps import costed, with_parameters
 from skdpdyn.training.base import quoting_no_records, refuse_dates
@@ -58,7 +60,7 @@ class Candidates:
         """Build the estimator with a candidate's parameters and the budget of a trial."""
         # a clone of some steps is the step itself, as an earlier trial left it
         estimator = with_parameters(own_copy(self.estimator), own_copy(candidate))
-        model, base = private_model(estimator), private_model(self.estimator)
+        model, base = private_model(estimator), public_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
             tuned, public_value = (listed(getattr(one, name, None)) for one in (model, base))
             if tuned is not None and (
@@ -100,6 +102,11 @@ def private_model(estimator):
 def last_step(estimator):
     """Return the model of an estimator, which is its last step if it is a pipeline."""
     return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def public_model(estimator):
+    """Return a copy of the private linear model that has what its schema says."""
+    return apply_schema(copy(private_model(estimator)))
 
 
 def n_columns(estimator, rows):

@@ -17,7 +17,13 @@ from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.spending import TRAINING, Share, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import persons_of, unit_of
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
-from skdpdyn.model_selection._candidates import Candidates, last_step, n_columns, private_model
+from skdpdyn.model_selection._candidates import (
+    Candidates,
+    last_step,
+    n_columns,
+    private_model,
+    public_model,
+)
 from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
 from skdpdyn.model_selection._splits import HeldOut
 from skdpdyn.model_selection._steps import believed, forget_rows
@@ -303,7 +309,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         public, leaks = self._public(y)
-        model = private_model(self.estimator)
+        model = public_model(self.estimator)
         if is_auto(getattr(model, "categories", None)) and not has_text(X):
             public["categories"] = None  # so that no delta is kept for levels, which a search lacks
         plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
@@ -431,7 +437,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _plan(self, n_samples, head, public):
         """Plan a search on this many records from the shape of ``head``, a few rows of X."""
-        model = private_model(self.estimator)
+        model = public_model(self.estimator)
         if model.random_state is not None:
             raise ValueError(
                 f"random_state={model.random_state!r} of the estimator would repeat the noise "
@@ -497,7 +503,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _target(self, y):
         """Check the target once: an error or warning for each trial would tell their number."""
-        model = private_model(self.estimator)
+        model = public_model(self.estimator)
         classes = listed(getattr(model, "classes", None))
         y = quoting_no_records(column_or_1d, as_labels(y, classes), warn=True)
         if is_regressor(model):
@@ -513,7 +519,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _public(self, y):
         """Return labels or target bounds for all trials: passed, or taken from y with a warning."""
-        model = private_model(self.estimator)
+        model = public_model(self.estimator)
         name = model.family.targets.parameter
         if listed(getattr(model, name)) is not None:
             return {}, ()

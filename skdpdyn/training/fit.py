@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core.noise import check_random_state, generators
+from skdpdyn.core.schema import apply_schema
 from skdpdyn.core.spending import TRAINING, Spending, total_of, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
@@ -27,7 +28,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     groups, equal_rows = beside.groups, check_equal_rows(model, beside.equal_rows, beside.groups)
     unit = unit_of(groups, beside.unit)
     check_random_state(model.random_state)
-    checked(model)
+    checked(apply_schema(model))
     with read(model, X, y, groups, beside.exposure) as reading:
         weights = weights_of(model, beside.weight, reading.X.shape[0])
         if weights is not None and reading.elsewhere:
