@@ -122,9 +122,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     holdout : array-like of int or bool, default=None
         Positions of the held-out records, or a mask, chosen without the data; in place of
         ``test_size``.
-    bound : {"selection", "tightest"}, default="selection"
-        "selection": the theorem as printed, and as ``dp_accounting`` has it. "tightest": with a
-        Poisson law, by the exact profile of a trial, which is about a seventh less noise.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the search, which is not
         private: for tests.
@@ -175,8 +172,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     -----
     A search seldom beats the defaults at the same total budget: a trial has about 60 % of it, and
     the candidates must differ by more than that costs. On Adult the least was lost by
-    ``trials="poisson", expected_trials=6, bound="tightest", test_size=None``: seldom only one or
-    two trials, and all records in both roles.
+    ``trials="poisson", expected_trials=6, test_size=None``: seldom only one or two trials, and all
+    records in both roles.
 
     There is no ``n_trials_`` and no ``cv_results_``. The theorem is about the winner alone: given
     the number of trials the best of k costs about as much as all k. Whoever can time the search
@@ -221,7 +218,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         scoring: str | None = None,
         test_size: Any = 0.2,
         holdout: Any = None,
-        bound: str = "selection",
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -236,7 +232,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.scoring = scoring
         self.test_size = test_size
         self.holdout = holdout
-        self.bound = bound
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -448,7 +443,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency
         )
         delta = budget.delta
-        checked_choice(self.bound, "bound", ("selection", "tightest"))
         held = HeldOut.of(self.holdout, self.test_size, n_samples)
         law = _Trials(
             Candidates(self.estimator, self.param_grid),
@@ -458,21 +452,19 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             self._expected_trials(),
             self._shape(),
         )
-        mechanism = least_noise(
-            lambda noise: law.selection(1 / noise), budget.epsilon, delta, self.bound
-        )
+        mechanism = least_noise(lambda noise: law.selection(1 / noise), budget.epsilon, delta)
         mu, guarantees = mechanism.trial.mu, ()  # of a trial
         costs = cache(lambda mu: law.costs(mu, head, public))
         if not all(isinstance(cost, GaussianDP) and not cost.failure for cost in costs(mu)):
 
             def excess(mu):
-                judged = judge(law.selection(mu, costs(mu)), delta, self.bound)[1]
+                judged = judge(law.selection(mu, costs(mu)), delta)[1]
                 return judged.epsilon(delta) / budget.epsilon
 
             mu = largest_mu(excess, mu)
             guarantees = costs(mu)
             mechanism = law.selection(mu, guarantees)
-        bound, guarantee = judge(mechanism, delta, self.bound)
+        bound, guarantee = judge(mechanism, delta)
         return _SearchPlan(
             mechanism,
             bound,
