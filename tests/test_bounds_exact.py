@@ -31,7 +31,7 @@ from skdpdyn.privacy import (
     recursion,
     subsampling,
 )
-from skdpdyn.privacy.accountants.contraction import hockey_stick
+from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.accountants.iteration import proposition1
 from skdpdyn.privacy.loss_grids import PROFILE_ERROR, Masses, tilted
 from skdpdyn.privacy.numerical import (
@@ -695,14 +695,13 @@ def test_hockey_sticks_are_those_of_the_densities():
     for epsilon in EPSILONS:
         for shift in (0.1, 1.0, 4.0):
             p, q = stats.norm.pdf(x), stats.norm.pdf(x - shift)
-            assert hockey_stick(epsilon, shift) == pytest.approx(
-                divergence(epsilon, p, q, x), abs=1e-8
+            normal, laplace = (
+                ContractedDP(shift, 0.0, 0, distribution=one) for one in ("gaussian", "laplace")
             )
+            assert normal.delta(epsilon) == pytest.approx(divergence(epsilon, p, q, x), abs=1e-8)
             p, q = stats.laplace.pdf(x), stats.laplace.pdf(x - shift)
-            assert hockey_stick(epsilon, shift, "laplace") == pytest.approx(
-                divergence(epsilon, p, q, x), abs=1e-7
-            )
-    assert hockey_stick(0.3, 0.0) == 0.0
+            assert laplace.delta(epsilon) == pytest.approx(divergence(epsilon, p, q, x), abs=1e-7)
+    assert ContractedDP(0.0, 0.0, 0).delta(0.3) == 0.0
 
 
 def test_proposition1_is_the_printed_formula():

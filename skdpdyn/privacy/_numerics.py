@@ -195,8 +195,8 @@ LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 241)
 _COARSE = 8  # every eighth point of the grid is tried first
 
 
-def minimum_over_orders(function: Callable[..., Any]) -> float:
-    """Return the minimum of ``function(order - 1)`` over a wide grid, refined at the best point.
+def best_order(function: Callable[..., Any]) -> tuple[float, float]:
+    """Return the best order - 1 and the minimum of a function of it: of a wide grid, and refined.
 
     (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a
     single valley; where a curve is not that of a divergence, the value at any order is a bound
@@ -206,7 +206,8 @@ def minimum_over_orders(function: Callable[..., Any]) -> float:
     def least_of(grid: Array) -> Any:
         values = np.broadcast_to(function(np.exp(grid)), grid.shape)
         best = int(np.nanargmin(values))
-        return values[best], grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+        ends = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
+        return (math.exp(grid[best]), values[best]), *ends
 
     with np.errstate(over="ignore", invalid="ignore"):
         _, low, high = least_of(LOG_EXCESS_ORDERS[::_COARSE])
@@ -219,7 +220,9 @@ def minimum_over_orders(function: Callable[..., Any]) -> float:
             method="bounded",
             options={"xatol": 1e-10},
         )
-    return float(np.fmin(least, refined.fun))
+    if not least[1] <= refined.fun:  # NaN: of a curve beyond doubles
+        least = math.exp(refined.x), refined.fun
+    return least[0], float(least[1])
 
 
 _TRIED = np.geomspace(1e-3, 700.0, 48)  # epsilons, from the smallest on
@@ -277,6 +280,20 @@ def convex(gamma: Array, delta: Array) -> Array:
             return y if y.size == delta.size else np.interp(gamma, x, y)
         kept = np.concatenate([[True], ~above, [True]])
         x, y = x[kept], y[kept]
+
+
+def log_expm1(x: float) -> float:
+    """Return log(e^x - 1), x > 0."""
+    return x + math.log(-math.expm1(-x))
+
+
+def log_mixture(share: float, exponent: Array, divisor: float = 1.0) -> Array:
+    """Return log(1 + share / divisor (e^exponent - 1)), relatively precise near 0."""
+    near = np.log1p(share * np.expm1(np.minimum(exponent, 30.0)) / divisor)
+    with np.errstate(over="ignore"):
+        rest = np.log1p((divisor / share - 1) * np.exp(-np.maximum(exponent, 30.0)))
+    far = exponent + math.log(share) - math.log(divisor) + rest
+    return np.where(exponent < 30.0, near, far)
 
 
 def by_element(function: Callable[..., Any], *arrays: Any) -> Array:

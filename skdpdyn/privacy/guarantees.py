@@ -19,6 +19,7 @@ from scipy import special
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError, optional
 from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
+    best_order,
     by_element,
     convex,
     crossing,
@@ -26,7 +27,6 @@ from skdpdyn.privacy._numerics import (
     gdp_log_deltas,
     highest_lines,
     like,
-    minimum_over_orders,
     smallest_safe,
     solve_epsilon,
 )
@@ -805,7 +805,7 @@ class RenyiDP(Guarantee):
         def log_delta(excess: Floats) -> Any:  # excess = order - 1
             return excess * (self.rdp(1 + excess) - epsilon) + self._log_slack(excess)
 
-        return math.exp(min(0.0, minimum_over_orders(log_delta)))
+        return math.exp(min(0.0, best_order(log_delta)[1]))
 
     def _deltas(self, epsilon: Array, rough: bool = False) -> Array:
         """Return many deltas at once, each at nearly its best order; ``rough``: of a few."""
@@ -846,7 +846,7 @@ class RenyiDP(Guarantee):
         def epsilon(excess: Floats) -> Any:  # below 0 where delta(0) is below delta
             return self.rdp(1 + excess) + (self._log_slack(excess) - log_delta) / excess
 
-        return max(0.0, minimum_over_orders(epsilon))
+        return max(0.0, best_order(epsilon)[1])
 
     def with_accuracy(self, accuracy: float | None) -> Any:
         """See `Guarantee.with_accuracy`: for a curve that uses a numerical profile."""

@@ -72,7 +72,7 @@ from typing import Any
 import numpy as np
 from scipy import fft, special
 
-from skdpdyn.privacy._numerics import crossing, smallest_safe
+from skdpdyn.privacy._numerics import crossing, log_expm1, smallest_safe
 from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid
@@ -136,12 +136,6 @@ class Masses:
         mean = float(np.sum(weights * self.indices)) / total
         variance = float(np.sum(weights * (self.indices - mean) ** 2)) / total
         return math.log(total) + top, mean, variance
-
-    def log_moment(self, step: float) -> float:
-        """Return log sum p_i exp(step i)."""
-        exponents = self.log_probs + step * self.indices
-        top = float(np.max(exponents))
-        return math.log(float(np.sum(np.exp(exponents - top)))) + top
 
     def pooled(self) -> "Masses":
         """Return few masses that are near these: for numbers that need not be exact."""
@@ -232,7 +226,7 @@ class Split:
 
 def rare_from(masses: Masses, step: float, rare: float) -> int:
     """Return the index from which on losses, in size, have a tilted probability below ``rare``."""
-    weights = np.exp(masses.log_probs + step * masses.indices - masses.log_moment(step))
+    weights = np.exp(masses.log_probs + step * masses.indices - masses.moments(step)[0])
     size = np.abs(masses.indices).astype(int)
     beyond = np.cumsum(np.bincount(size, weights)[::-1])[::-1]
     return max(int(np.sum(beyond > rare)), 1)
@@ -366,11 +360,6 @@ class Direction:
 
     events: tuple[Tilted, ...]
 
-    @property
-    def interval(self) -> float:
-        """Step of the grid."""
-        return self.events[0].interval
-
     def delta(self, epsilon: float) -> float:
         """Return delta at ``epsilon``."""
         return min(1.0, sum(one.delta(epsilon) for one in self.events))
@@ -388,7 +377,7 @@ class Direction:
             return target - math.log(max(self.delta(epsilon), 1e-300))
 
         chernoff = ((one.log_moment - target) / one.tilt for one in self.events if one.tilt)
-        start = max([self.interval, *chernoff])  # without a tilt, the interval alone
+        start = max([self.events[0].interval, *chernoff])  # without a tilt, the interval alone
         epsilon = crossing(missed, start, start / 10, least=0.0, xtol=1e-14, rtol=1e-14)
         if math.isinf(epsilon):  # `outside` is more than delta
             return math.inf
@@ -542,7 +531,7 @@ class _Sum:
             jumps += often * np.array([0.0, unit * index, unit * unit * (spread + index * index)])
         if self.event is Event.SOME:
             jumps /= -math.expm1(-max(rate, _LEAST))
-            rate = _log_expm1(rate)
+            rate = log_expm1(max(rate, _LEAST))
         log_moment, mean, variance = (total + jumps).tolist()
         return log_moment + rate, mean, variance
 
@@ -558,10 +547,6 @@ class _Sum:
             for one, n, _ in some
         ]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
-
-
-def _log_expm1(x: float) -> float:
-    return x + math.log(-math.expm1(-max(x, _LEAST)))
 
 
 def _infinity(parts: Parts) -> float:
@@ -594,7 +579,7 @@ def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY)
     rare = [(_under(one, tilt * interval, 0.0)[0], n) for one, n in _rare(parts, event)]
     rare = [(one, n) for one, n in rare if np.any(one.probs)]  # below doubles: see `_LEAST`
     rate = sum(n * math.log1p(min(float(np.sum(one.probs)), 1.0)) for one, n in rare)
-    log_rate = _log_expm1(rate) if event is Event.SOME else rate
+    log_rate = log_expm1(max(rate, _LEAST)) if event is Event.SOME else rate
     log_moment += log_rate + 8 * _UNIT * (abs(log_rate) + len(rare))
     total = _Sum([(*one, 1) for one in each], [(*one, 1) for one in rare], event)
     low, high = _window(total)
@@ -609,7 +594,7 @@ def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY)
 
 def _under(masses: Masses, step: float, constant: float | None = None) -> tuple[Masses, float]:
     """Return masses times exp(step i - constant), rounded up; None: their sum becomes 1."""
-    constant = masses.log_moment(step) if constant is None else constant
+    constant = masses.moments(step)[0] if constant is None else constant
     with np.errstate(invalid="ignore"):
         terms = np.abs(masses.log_probs) + np.abs(step * masses.indices) + abs(constant) + 1
         probs = np.exp(masses.log_probs + step * masses.indices - constant)

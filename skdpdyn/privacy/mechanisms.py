@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import crossing
+from skdpdyn.privacy._numerics import crossing, log_expm1
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count
 from skdpdyn.privacy.fields import (
@@ -734,10 +734,10 @@ def log_inverse_gamma(mean: float, shape: float) -> float:
 
     def log_mean(length: float) -> float:
         if abs(shape) * length < 1e-8:  # shape / (1 - e^(-shape L)) -> 1/L
-            return _log_expm1(length) - math.log(length) + shape * length / 2
+            return log_expm1(length) - math.log(length) + shape * length / 2
         scaled = abs(shape) * length
-        denominator = math.log(-math.expm1(-scaled)) if shape > 0 else _log_expm1(scaled)
-        return math.log(abs(shape)) + _log_expm1(length) - denominator
+        denominator = math.log(-math.expm1(-scaled)) if shape > 0 else log_expm1(scaled)
+        return math.log(abs(shape)) + log_expm1(length) - denominator
 
     return crossing(
         lambda length: log_mean(length) - math.log(mean),
@@ -748,11 +748,6 @@ def log_inverse_gamma(mean: float, shape: float) -> float:
         rtol=1e-15,
         maxiter=2000,  # 1e-300 is a thousand halves away
     )
-
-
-def _log_expm1(x: float) -> float:
-    """Return log(e^x - 1), x > 0."""
-    return x + math.log(-math.expm1(-x))
 
 
 MAX_POSITIONS = 10**8  # a bound keeps one number for each position of a record

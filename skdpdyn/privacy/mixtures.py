@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.privacy._numerics import gdp_log_deltas
+from skdpdyn.privacy._numerics import gdp_log_deltas, log_mixture
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import checked
 from skdpdyn.privacy.fields import Probability
@@ -188,7 +188,9 @@ class SubsampledDP(Guarantee):
 
     def _delta(self, epsilon: Array) -> Any:
         q = self.sampling_probability
-        return q * self.base.delta(np.maximum(_scaled(epsilon, 1.0, q), 0.0))
+        with np.errstate(over="ignore"):
+            inner = log_mixture(1.0, epsilon, q)
+        return q * self.base.delta(np.maximum(inner, 0.0))
 
     def _start(self, delta: float) -> tuple[float, float]:
         start = self._amplified(self.base.epsilon(min(delta / self.sampling_probability, 1.0)))
@@ -199,7 +201,7 @@ class SubsampledDP(Guarantee):
         return self._amplified(self.base._largest_loss)
 
     def _amplified(self, epsilon: float) -> float:
-        return float(_scaled(np.asarray(epsilon), self.sampling_probability))
+        return float(log_mixture(self.sampling_probability, np.asarray(epsilon)))
 
     def with_accuracy(self, accuracy: float | None) -> Any:
         """See `Guarantee.with_accuracy`: that of the base."""
@@ -208,12 +210,3 @@ class SubsampledDP(Guarantee):
 
     def _gaussian_bound(self) -> float | None:
         return self.base._gaussian_bound()
-
-
-def _scaled(epsilon: Array, factor: float, divisor: float = 1.0) -> Array:
-    """Return log(1 + factor / divisor (e^epsilon - 1)), which keeps its digits for tiny ones."""
-    with np.errstate(over="ignore", divide="ignore"):
-        small = np.log1p(factor * np.expm1(np.minimum(epsilon, 30.0)) / divisor)
-        rest = np.log1p((divisor / factor - 1) * np.exp(-np.maximum(epsilon, 30.0)))
-        large = epsilon + math.log(factor) - math.log(divisor) + rest
-        return np.where(epsilon < 30.0, small, large)

@@ -53,6 +53,13 @@ class Pair(Guarantee):
         flat = np.minimum(epsilon.ravel(), LARGEST_LOSS)  # delta is no larger beyond
         return np.max(self._profiles(flat), axis=0).reshape(epsilon.shape)
 
+    @property
+    def neighboring_relation(self) -> Any:
+        """REPLACE_ONE or ADD_OR_REMOVE_ONE, as our adjacency says."""
+        relations = dp_accounting().NeighboringRelation
+        replaced = self.adjacency is Adjacency.REPLACE_ONE
+        return relations.REPLACE_ONE if replaced else relations.ADD_OR_REMOVE_ONE
+
 
 @stored
 @dataclass(frozen=True)
@@ -93,6 +100,13 @@ class SampledGaussian(Pair):
             up = float(np.logaddexp(log_rest, log_q + m * edge - m * m / 2))
             down = float(np.logaddexp(log_rest, log_q - m * edge - m * m / 2))
         return up - down if self.adjacency is Adjacency.REPLACE_ONE else max(up, -down)
+
+    @property
+    def dp_event(self) -> Any:
+        """``PoissonSampledDpEvent`` of a Gaussian one."""
+        library = dp_accounting()
+        noise = library.GaussianDpEvent(self.noise_multiplier)
+        return library.PoissonSampledDpEvent(self.sampling_probability, noise)
 
     def _gaussian_bound(self) -> float:
         # joint convexity: sampling never hurts
@@ -203,6 +217,16 @@ class TruncatedGaussian(Pair):
         within = min(size / n * larger / cut, q) or q  # 0: of no double
         noise = self.sampled.noise_multiplier / 2
         return cut, SampledGaussian(float(within), noise, Adjacency.REPLACE_ONE)
+
+    @property
+    def dp_event(self) -> Any:
+        """``TruncatedSubsampledGaussianDpEvent``."""
+        return dp_accounting().dp_event.TruncatedSubsampledGaussianDpEvent(
+            self.n_samples,
+            self.sampled.sampling_probability,
+            self.batch_size,
+            self.sampled.noise_multiplier,
+        )
 
     def _gaussian_bound(self) -> float | None:
         return 4 / self.sampled.noise_multiplier
@@ -494,28 +518,14 @@ class PrivacyLossDP(Guarantee):
             if type(part) is GaussianDP:
                 events.append(library.GaussianDpEvent(unit / part.mu))
                 continue
-            if type(part) is TruncatedGaussian:
-                event = _truncated_event(part)
-            elif type(part) is SampledGaussian:
-                event = _sampled_event(part.sampling_probability, part.noise_multiplier)
-            elif getattr(part, "neighboring_relation", None) == self.neighboring_relation:
-                event = part.dp_event
-            else:
+            if part.neighboring_relation != self.neighboring_relation:
                 raise UnsupportedMechanismError(
                     f"{type(part).__name__} has no dp_accounting event for {self.adjacency}"
                 )
-            events.append(library.SelfComposedDpEvent(event, count))
+            events.append(library.SelfComposedDpEvent(part.dp_event, count))
         return events[0] if len(events) == 1 else library.ComposedDpEvent(events)
 
-    @property
-    def neighboring_relation(self) -> Any:
-        """REPLACE_ONE or ADD_OR_REMOVE_ONE, as our adjacency says."""
-        relations = dp_accounting().NeighboringRelation
-        return (
-            relations.REPLACE_ONE
-            if self.adjacency is Adjacency.REPLACE_ONE
-            else relations.ADD_OR_REMOVE_ONE
-        )
+    neighboring_relation = Pair.neighboring_relation
 
     def _renyi_curve(self) -> Any:
         return None if self.failure else self._summed_curve()
@@ -682,7 +692,7 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
     """Return losses on grids that are refined until they are accurate, or as fine as can be."""
     best, error = None, math.inf
     before, points, factor = math.inf, COARSEST, 4.0
-    limit = grid.most_points
+    limit = MAX_POINTS // 4 if grid.rare else MAX_POINTS
     while FEWEST <= points <= limit:
         try:
             losses = grid.composed(points, before)
@@ -708,7 +718,7 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         wanted = 1.1 * math.sqrt(error / accuracy) if error < math.inf else 16.0
         factor = min(wanted, 32.0, limit / points)
         out_of_reach = not grid.rare and wanted > 4 * limit / points  # two grids are nearer to it
-        if out_of_reach or factor < grid.least_factor:
+        if out_of_reach or factor < (2.0 if grid.rare else 1.1):  # not worth its time
             break
         points = int(points * factor)
     return _Refined(best, before, error if grid.sees_usual_losses(best) else math.inf)
@@ -749,11 +759,6 @@ class _Grid:
         often = (part for part, count in self.parts if count >= _OFTEN)
         return min((part.advantage for part in often), default=math.inf)
 
-    @property
-    def most_points(self) -> int:
-        """Most points of a grid."""
-        return MAX_POINTS // 4 if self.rare else MAX_POINTS
-
     def gained(self, factor: float) -> float:
         """Return how many errors of the finer of two grids lie between both."""
         return min(factor**2 - 1, 63) if self.rare else factor**2 - 1
@@ -762,12 +767,7 @@ class _Grid:
         """Return whether a grid sees usual losses: others may agree and be wrong."""
         if self.rare or losses is None:
             return True
-        return losses.directions[0].interval <= self.usual / 4
-
-    @property
-    def least_factor(self) -> float:
-        """By which a finer grid must be finer to be worth its time."""
-        return 2.0 if self.rare else 1.1
+        return losses.directions[0].events[0].interval <= self.usual / 4
 
     def composed(self, points: int, epsilon: float) -> Losses:
         """Return the losses on a grid of so many points; OverflowError if those are too many.
@@ -830,20 +830,4 @@ def loss_masses(part: Guarantee, epsilon: Array) -> tuple[Masses, ...]:
     return tuple(
         connect_dots(above, swapped, epsilon)
         for above, swapped in zip(delta, delta[::-1], strict=True)
-    )
-
-
-def _sampled_event(sampling_probability: float, noise_multiplier: float) -> Any:
-    library = dp_accounting()
-    return library.PoissonSampledDpEvent(
-        sampling_probability, library.GaussianDpEvent(noise_multiplier)
-    )
-
-
-def _truncated_event(part: TruncatedGaussian) -> Any:
-    return dp_accounting().dp_event.TruncatedSubsampledGaussianDpEvent(
-        part.n_samples,
-        part.sampled.sampling_probability,
-        part.batch_size,
-        part.sampled.noise_multiplier,
     )

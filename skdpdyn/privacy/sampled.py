@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from skdpdyn.privacy._numerics import log_mixture
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import EXTREME
 from skdpdyn.privacy.fields import Checked, number
@@ -128,18 +129,10 @@ def _weight(q: float, shift: float, x: float) -> float:
     return math.exp(exponent) / (1 + math.exp(exponent)) if exponent < 0 else 1.0
 
 
-def _log_mixture(q: float, exponent: Array) -> Array:
-    """Return log(1 - q + q e^exponent), relatively precise near 0."""
-    near = np.log1p(q * np.expm1(np.minimum(exponent, 30.0)))
-    return np.where(
-        exponent < 30.0, near, exponent + np.log(q + (1 - q) * np.exp(-np.maximum(exponent, 30.0)))
-    )
-
-
 def _pair(q: float, shift: float, x: Array, replaced: bool) -> Any:
     """Log P + log(2 pi)/2 and log P/Q at x."""
-    log_a = _log_mixture(q, shift * x - shift * shift / 2)
-    log_b = _log_mixture(q, -shift * x - shift * shift / 2) if replaced else 0.0
+    log_a = log_mixture(q, shift * x - shift * shift / 2)
+    log_b = log_mixture(q, -shift * x - shift * shift / 2) if replaced else 0.0
     return log_a - x * x / 2, log_a - log_b
 
 

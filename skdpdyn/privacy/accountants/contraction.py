@@ -10,7 +10,6 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
-from skdpdyn.privacy.checks import checked, checked_epsilon
 from skdpdyn.privacy.fields import Cost, Count, Flag, choice, count
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Unit
 from skdpdyn.privacy.mechanisms import OnePass, check_computable, check_index
@@ -33,7 +32,7 @@ def contraction(mechanism: Mechanism, index: int | None = None, tight: bool = Fa
     """Bound one pass of projected noisy SGD by the contraction of E_gamma on a bounded domain.
 
     Asoodeh, Diaz and Calmon (2020), Privacy amplification of iterative algorithms via contraction
-    coefficients. With theta(r) = `hockey_stick` of two noise laws r standard units apart, S the
+    coefficients. With theta(r) the E_gamma of two noise laws r standard units apart, S the
     sensitivity (2 lipschitz; lipschitz under add_remove) and M = sqrt(1 - 2 step_size beta rho /
     (beta + rho)), the record in step i has
 
@@ -101,72 +100,6 @@ def _(mechanism: OnePass, index: int | None = None, tight: bool = False) -> Guar
         distribution=mechanism.distribution,
         adjacency=mechanism.adjacency,
     )
-
-
-def hockey_stick(epsilon: Floats, shift: Any, distribution: str = "gaussian") -> Any:
-    """Return the hockey-stick divergence E_(e^epsilon) of a noise law and the law moved.
-
-    Parameters
-    ----------
-    epsilon : float or array-like
-        Logarithm of gamma, >= 0.
-    shift : float or array-like
-        Distance over the standard deviation (Gaussian) or over the scale (Laplace), >= 0.
-    distribution : {"gaussian", "laplace"}, default="gaussian"
-        The noise. Gaussian: Q(epsilon/r - r/2) - e^epsilon Q(epsilon/r + r/2); Laplace: (1 -
-        e^((epsilon - r)/2))_+.
-
-    Returns
-    -------
-    delta : float or ndarray
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy.accountants.contraction import hockey_stick
-    >>> round(hockey_stick(0.5, 1.0), 8), round(hockey_stick(0.5, 1.0, "laplace"), 8)
-    (0.23842171, 0.22119922)
-    """
-    shift = checked(shift, "shift", lambda r: r >= 0, ">= 0")
-    delta = np.exp(_log_hockey_stick(checked_epsilon(epsilon), shift, distribution))
-    return delta if np.ndim(delta) else float(delta)
-
-
-def contraction_coefficient(
-    epsilon: float,
-    contraction: float,
-    diameter: float,
-    noise_std: float,
-    distribution: str = "gaussian",
-) -> float:
-    """Return the contraction coefficient under E_(e^epsilon) of one projected noisy step.
-
-    Theorem 2 of Asoodeh, Diaz and Calmon (2020): the supremum of E_gamma(K(y1) || K(y2)) over two
-    starting points, attained where they are ``contraction * diameter`` apart after the map.
-
-    Parameters
-    ----------
-    epsilon : float or array-like
-        Logarithm of gamma, >= 0.
-    contraction : float
-        Lipschitz constant of the map before the noise.
-    diameter : float
-        Diameter of the domain.
-    noise_std : float
-        Standard deviation (Gaussian) or scale (Laplace) of the noise that is added to the iterate.
-    distribution : {"gaussian", "laplace"}, default="gaussian"
-        The noise.
-
-    Returns
-    -------
-    eta : float or ndarray
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy.accountants.contraction import contraction_coefficient
-    >>> round(contraction_coefficient(0.0, 1.0, 1.0, 1.0), 8)  # epsilon 0: total variation
-    0.38292492
-    """
-    return hockey_stick(epsilon, contraction * diameter / noise_std, distribution)
 
 
 @stored

@@ -6,10 +6,9 @@ from functools import cached_property
 from typing import Annotated, Any, NoReturn
 
 import numpy as np
-from scipy import optimize
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import minimum_over_orders
+from skdpdyn.privacy._numerics import best_order
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.fields import Checked, number
@@ -167,7 +166,7 @@ class SelectionCurve(Checked):
         def at(excess: Floats) -> Any:  # b - 1
             return (excess * self.trial(1 + excess) + length) / (1 + excess)
 
-        return (1 + self.shape) * max(0.0, minimum_over_orders(at))
+        return (1 + self.shape) * max(0.0, best_order(at)[1])
 
     def _delta(self, epsilon: Floats) -> Any:
         """Return delta of a trial, one number or an array."""
@@ -180,13 +179,5 @@ class SelectionCurve(Checked):
     @cached_property
     def _least(self) -> Any:
         """Return the order at which the printed bound is least, and that bound."""
-        log_excess = np.linspace(math.log(1e-9), math.log(1e15), 240)
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.asarray(self._printed(1 + np.exp(log_excess)))
-            best = int(np.nanargmin(values))
-            span = log_excess[max(best - 1, 0)], log_excess[min(best + 1, values.size - 1)]
-            refined = optimize.minimize_scalar(
-                lambda x: self._printed(1 + math.exp(x)), bounds=span, method="bounded"
-            )
-        order = 1 + math.exp(refined.x if refined.fun <= values[best] else log_excess[best])
-        return order, float(self._printed(order))
+        excess, least = best_order(lambda excess: self._printed(1 + excess))
+        return 1 + excess, least
