@@ -631,6 +631,12 @@ MUTATIONS = [
         "tests/test_accounting_tails.py tests/test_privacy_guarantees.py",
     ),
     Mutation(
+        "a batch without the record hides as one with it",
+        "rest = q - (1 - q) * np.expm1(epsilon)",
+        "rest = q - np.expm1(epsilon)",
+        "tests/test_bounds_exact.py -k one_by_one",
+    ),
+    Mutation(
         "a record that vanishes leaves no Jacobian",
         "logs = [_log_one_sided(beyond, self.shift)",
         "logs = [_log_one_sided(epsilon, self.shift)",

@@ -15,6 +15,7 @@ from scipy import special, stats
 from skdpdyn.privacy import (
     CyclicBatches,
     GaussianDP,
+    LaplaceDP,
     NoisyGradientDescent,
     OnePass,
     PoissonSubsampled,
@@ -382,6 +383,20 @@ def test_large_orders_between_integers_are_above_the_exact_curve(order):
         for power in (order, 1 - order)
     )
     assert exact <= SampledGaussian(q, noise, "add_remove")._renyi_curve()(order) <= exact * 1.1
+
+
+@pytest.mark.parametrize(("q", "noise"), [(1e-6, 0.7), (0.01, 1.0), (0.3, 0.8), (1.0, 2.0)])
+def test_records_drawn_one_by_one_have_a_profile_in_each_direction(q, noise):
+    """Of Gaussian noise that of `SampledGaussian`; of Laplace noise, dp_accounting's 1.286408."""
+    epsilon = np.linspace(0.0, 3.0, 301)
+    one = SubsampledDP(GaussianDP(1 / noise, "add_remove"), q, "poisson")
+    exact = SampledGaussian(q, noise, "add_remove")._profiles(epsilon)
+    np.testing.assert_allclose(one._profiles(epsilon), exact, rtol=1e-11, atol=1e-15)
+    laplace = SubsampledDP(LaplaceDP(1.0, "add_remove"), 0.01, "poisson")
+    composed = PrivacyLossDP(((laplace, 1000),), "add_remove")
+    assert composed.epsilon(1e-6) == pytest.approx(1.2864075, rel=1e-6)
+    with pytest.raises(ValueError, match="sampling='poisson' is proven for 'add_remove'"):
+        SubsampledDP(GaussianDP(1.0), q, "poisson")
 
 
 @pytest.mark.parametrize("count", [1, 30, 1000, 10**6])

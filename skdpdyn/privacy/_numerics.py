@@ -271,6 +271,8 @@ def highest_lines(missed: Callable[[Array], Array], rates: Array) -> Array:
 def convex(gamma: Array, delta: Array) -> Array:
     """Return the largest convex nonincreasing minorant of points: profiles are convex in gamma."""
     x, y = gamma, np.minimum.accumulate(delta)
+    if y.size == 1:
+        return y
     first = 1 + int(np.argmin((y[1:] - y[0]) / (x[1:] - x[0])))  # where the first chord ends
     x, y = (np.append(one[0], one[first:]) for one in (x, y))
     while True:  # a point above a chord of its neighbours is above the minorant

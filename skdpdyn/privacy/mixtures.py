@@ -1,8 +1,8 @@
 """Guarantees that are mixtures: of several Gaussian guarantees, and over random subsets."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import special
@@ -10,7 +10,7 @@ from scipy import special
 from skdpdyn.privacy._numerics import gdp_log_deltas, log_mixture
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import checked
-from skdpdyn.privacy.fields import Probability
+from skdpdyn.privacy.fields import Probability, choice
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Unit, Whole
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -147,16 +147,21 @@ class SubsampledDP(Guarantee):
     """A guarantee whose mechanism sees a random subset, by advanced joint convexity.
 
     delta'(epsilon') = q delta(epsilon) with epsilon' = log(1 + q (e^epsilon - 1)), for every
-    epsilon: the whole profile, not one point of it. Which base is right is the business of the
-    theorem that uses it: for batches of fixed size, both when a record is replaced and when its
-    contribution vanishes, ``base`` must hold for a record *replaced* in the batch.
+    epsilon: the whole profile, not one point of it.
+
+    Where each record is drawn by itself and one vanishes, laws P with it and Q without it become
+    (1 - q) Q + q P and Q. With r = 1 - (1 - q) e^epsilon, the delta of Q against the mixture is r
+    times that of Q against P at e^epsilon q / r, never larger: compositions take both.
 
     Parameters
     ----------
     base : Guarantee
-        Guarantee of the mechanism on the subset, for a replaced record.
+        Guarantee of the mechanism on the subset. Of subsets of fixed size, both when a record is
+        replaced and when its contribution vanishes, it must hold for a record *replaced* in it.
     sampling_probability : float
         Probability q in (0, 1] that a record is in the subset.
+    sampling : {"fixed", "poisson"}, default="fixed"
+        Whether subsets have a fixed size, or each record is drawn by itself (under add_remove).
 
     References
     ----------
@@ -171,6 +176,16 @@ class SubsampledDP(Guarantee):
 
     base: Whole
     sampling_probability: Probability
+    sampling: Annotated[str, choice("fixed", "poisson")] = field(
+        default="fixed", metadata={"optional": True}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sampling == "poisson" and self.adjacency is not Adjacency.ADD_REMOVE:
+            raise ValueError(
+                f"sampling={self.sampling!r} is proven for 'add_remove', not {self.adjacency!r}"
+            )
 
     @property
     def adjacency(self) -> Any:  # type: ignore[override]
@@ -191,6 +206,16 @@ class SubsampledDP(Guarantee):
         with np.errstate(over="ignore"):
             inner = log_mixture(1.0, epsilon, q)
         return q * self.base.delta(np.maximum(inner, 0.0))
+
+    def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
+        if self.sampling == "fixed":
+            return super()._profiles(epsilon)
+        q = self.sampling_probability
+        rest = q - (1 - q) * np.expm1(epsilon)
+        remove, add = q * self.base._profiles(log_mixture(1.0, epsilon, q))[0], np.zeros(rest.shape)
+        near, rest = epsilon[rest > 0], rest[rest > 0]  # beyond, no loss
+        add[: near.size] = rest * self.base._profiles(near - np.log(rest / q))[-1]
+        return remove, add
 
     def _start(self, delta: float) -> tuple[float, float]:
         start = self._amplified(self.base.epsilon(min(delta / self.sampling_probability, 1.0)))
