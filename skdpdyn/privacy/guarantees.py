@@ -7,7 +7,7 @@ Gaussian noise and is what most accountants return.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache, partial, reduce
@@ -471,6 +471,41 @@ class Guarantee(Checked, ABC):
     def _parts(self) -> Any:
         """Return the independent parts and their repetitions, as `PrivacyLossDP` keeps them."""
         return ((self, 1),)
+
+
+class Wrapped(Guarantee):
+    """A guarantee that follows from another, of the same neighbours, in the field ``_inside``."""
+
+    _inside: str
+
+    def _with(self, change: Callable[[Guarantee], Guarantee]) -> Any:
+        """Return this guarantee around another."""
+        inside = getattr(self, self._inside)
+        changed = change(inside)
+        return self if changed is inside else replace(self, **{self._inside: changed})  # type: ignore[type-var]
+
+    @property
+    def adjacency(self) -> Any:  # type: ignore[override]
+        """The neighbouring relation."""
+        return getattr(self, self._inside).adjacency
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """Whom it protects."""
+        return getattr(self, self._inside).unit
+
+    @property
+    def accuracy(self) -> Any:  # type: ignore[override]
+        """Relative error of epsilon up to which a numerical bound is computed."""
+        return getattr(self, self._inside).accuracy
+
+    def with_unit(self, unit: str) -> Any:
+        """See `Guarantee.with_unit`."""
+        return self._with(lambda one: one.with_unit(unit))
+
+    def with_accuracy(self, accuracy: float | None) -> Any:
+        """See `Guarantee.with_accuracy`."""
+        return self._with(lambda one: one.with_accuracy(accuracy))
 
 
 def checked_guarantee(value: Any, name: str) -> "Guarantee":

@@ -1,7 +1,7 @@
 """Guarantees that are mixtures: of several Gaussian guarantees, and over random subsets."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from skdpdyn.privacy._numerics import gdp_log_deltas, log_mixture
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import checked
 from skdpdyn.privacy.fields import Probability, choice
-from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Unit, Whole
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Unit, Whole, Wrapped
 from skdpdyn.privacy.stored import stored, stored_part
 
 
@@ -143,7 +143,7 @@ class ProfileMixture(Guarantee):
 
 @stored
 @dataclass(frozen=True)
-class SubsampledDP(Guarantee):
+class SubsampledDP(Wrapped):
     """A guarantee whose mechanism sees a random subset, by advanced joint convexity.
 
     delta'(epsilon') = q delta(epsilon) with epsilon' = log(1 + q (e^epsilon - 1)), for every
@@ -180,26 +180,14 @@ class SubsampledDP(Guarantee):
         default="fixed", metadata={"optional": True}
     )
 
+    _inside = "base"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sampling == "poisson" and self.adjacency is not Adjacency.ADD_REMOVE:
             raise ValueError(
                 f"sampling={self.sampling!r} is proven for 'add_remove', not {self.adjacency!r}"
             )
-
-    @property
-    def adjacency(self) -> Any:  # type: ignore[override]
-        """The neighbouring relation of the base."""
-        return self.base.adjacency
-
-    @property
-    def unit(self) -> str:  # type: ignore[override]
-        """Whom the base protects."""
-        return self.base.unit
-
-    def with_unit(self, unit: str) -> Any:
-        """See `Guarantee.with_unit`."""
-        return replace(self, base=self.base.with_unit(unit))
 
     def _delta(self, epsilon: Array) -> Any:
         q = self.sampling_probability
@@ -227,11 +215,6 @@ class SubsampledDP(Guarantee):
 
     def _amplified(self, epsilon: float) -> float:
         return float(log_mixture(self.sampling_probability, np.asarray(epsilon)))
-
-    def with_accuracy(self, accuracy: float | None) -> Any:
-        """See `Guarantee.with_accuracy`: that of the base."""
-        base = self.base.with_accuracy(accuracy)
-        return self if base is self.base else replace(self, base=base)
 
     def _gaussian_bound(self) -> float | None:
         return self.base._gaussian_bound()

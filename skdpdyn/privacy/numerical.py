@@ -23,6 +23,7 @@ from skdpdyn.privacy.guarantees import (
     RenyiDP,
     SummedCurve,
     Unit,
+    Wrapped,
     adjacency_of,
     check_alike,
     composes_numerically,
@@ -157,7 +158,7 @@ def sampled_profile(direction: str, part: Any, epsilon: Array) -> Array:
 
 @stored
 @dataclass(frozen=True)
-class TruncatedGaussian(Pair):
+class TruncatedGaussian(Wrapped, Pair):
     """One step of Poisson batches that are cut, by a dominating pair (arXiv 2508.15089).
 
     Fix the other records, and let O be how many of them the step draws. With O < B, the step is a
@@ -181,19 +182,7 @@ class TruncatedGaussian(Pair):
     batch_size: Count
     sampled: SampledGaussian
 
-    @property
-    def adjacency(self) -> Any:  # type: ignore[override]
-        """The neighbouring relation."""
-        return self.sampled.adjacency
-
-    @property
-    def unit(self) -> str:  # type: ignore[override]
-        """Whom it protects."""
-        return self.sampled.unit
-
-    def with_unit(self, unit: str) -> Any:
-        """See `Guarantee.with_unit`."""
-        return replace(self, sampled=self.sampled.with_unit(unit))
+    _inside = "sampled"
 
     def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
         cut, pushed = self.pushed

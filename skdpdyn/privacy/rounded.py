@@ -15,7 +15,7 @@ import numpy as np
 from skdpdyn.privacy._numerics import gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.fields import Checked, Tame
-from skdpdyn.privacy.guarantees import Curve, GaussianDP, Guarantee, RenyiDP, Whole
+from skdpdyn.privacy.guarantees import Curve, GaussianDP, Guarantee, RenyiDP, Whole, Wrapped
 from skdpdyn.privacy.mixtures import ProfileMixture
 from skdpdyn.privacy.stored import stored, stored_part
 
@@ -103,7 +103,7 @@ class RoundedCurve(Checked):
 
 @stored
 @dataclass(frozen=True)
-class RoundedDP(Guarantee):
+class RoundedDP(Wrapped):
     """A guarantee of exact runs, for the computed ones.
 
     If one side costs (e1, d1) at most and the exact runs are (epsilon, delta)-private, the
@@ -127,33 +127,12 @@ class RoundedDP(Guarantee):
     exact: Whole
     mu: Tame
 
-    @property
-    def adjacency(self) -> Any:  # type: ignore[override]
-        """The neighbouring relation of the exact runs."""
-        return self.exact.adjacency
-
-    @property
-    def unit(self) -> str:  # type: ignore[override]
-        """Whom the exact runs protect."""
-        return self.exact.unit
-
-    def with_unit(self, unit: str) -> Any:
-        """See `Guarantee.with_unit`."""
-        return RoundedDP(self.exact.with_unit(unit), self.mu)
-
-    @property
-    def accuracy(self) -> Any:  # type: ignore[override]
-        """Relative error of epsilon up to which a numerical bound is computed."""
-        return self.exact.accuracy
+    _inside = "exact"
 
     @property
     def failure(self) -> float:
         """Probability of an event outside of which the guarantee holds, see `GaussianDP`."""
         return getattr(self.exact, "failure", 0.0)
-
-    def with_accuracy(self, accuracy: float | None) -> Any:
-        """See `Guarantee.with_accuracy`: that of the exact runs."""
-        return RoundedDP(self.exact.with_accuracy(accuracy), self.mu)
 
     def _at(self, epsilon: Floats, limit: float) -> Any:
         """Return a delta at epsilons up to ``limit``, with one epsilon for all: it never grows."""
