@@ -16,7 +16,14 @@ from skdpdyn.privacy import serialization
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.filters import Filter, added, most
-from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, checked_unit, composed, largest
+from skdpdyn.privacy.guarantees import (
+    GaussianDP,
+    Guarantee,
+    check_alike,
+    checked_unit,
+    composed,
+    largest,
+)
 from skdpdyn.privacy.report import attackers_reach
 from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
 
@@ -111,12 +118,16 @@ class Rules:
 
     def total(self, entries: Iterable[Event]) -> Guarantee:
         """Return the cost of entries to any one unit together, none of them chosen by outcomes."""
-        nothing = GaussianDP(0.0, self.cap.adjacency, unit=self.unit)
 
         def one_by_one(costs: Iterable[Guarantee]) -> Guarantee:
-            return composed(costs) if (costs := list(costs)) else nothing
+            return composed(costs) if (costs := list(costs)) else self.nothing
 
         return _together(entries, lambda cost: cost, one_by_one, largest)
+
+    @property
+    def nothing(self) -> GaussianDP:
+        """The cost of no entry."""
+        return GaussianDP(0.0, self.cap.adjacency, unit=self.unit)
 
     def spent(self, entries: Iterable[Event]) -> Any:
         """Return the part of ``limit`` taken: an epsilon, or a share of the filter's."""
@@ -146,25 +157,11 @@ class Rules:
                 f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or "
                 "pass its guarantee alone"
             )
-        self.check_neighbours("cost", cost)
+        check_alike(self.nothing, cost)
         if self.filter is not None:
             self.filter.check(cost)
         to_dict(cost)  # raises if it cannot be stored
         return cost
-
-    def check_neighbours(self, name: str, cost: Guarantee) -> None:
-        """Refuse a cost for other neighbours, or another unit, than the cap's."""
-        if cost.adjacency != self.cap.adjacency:
-            raise ValueError(
-                f"{name} has adjacency={str(cost.adjacency)!r}, the ledger "
-                f"{self.cap.adjacency!r}: account both under one"
-            )
-        if cost.unit != self.unit:
-            raise ValueError(
-                f"{name} protects one {cost.unit}, the ledger one {self.unit}: fit with the "
-                "groups of that unit. (In a ledger of records, total_privacy(model, "
-                "unit='record') says what fits by person cost)"
-            )
 
 
 class Ledger(Shown):
@@ -675,7 +672,7 @@ class Reservation:
             reserved: that is charged all the same, for it has happened.
         """
         cost, leaks = (self.cost, ()) if fitted is None else _released(fitted)
-        self.ledger.rules.check_neighbours("fitted", cost)
+        check_alike(self.ledger.rules.nothing, cost)
         note = self.ledger._settle(self.name, self.cost, cost, leaks)
         self._open = False
         if note:

@@ -6,7 +6,7 @@ from functools import cached_property, lru_cache, reduce
 from typing import Annotated, Any, TypeAlias
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
@@ -545,14 +545,15 @@ def _least_failing(guarantee: PrivacyLossDP, failure: float) -> float:
 
     It is convex in e^epsilon, so that it falls up to there.
     """
-    low, high = 0.0, min(guarantee.epsilon(failure / 2), LARGEST_LOSS)
-    for _ in range(40):
-        one, other = low + (high - low) / 3, high - (high - low) / 3
-        costs = [guarantee.delta(x) + (1 + math.exp(x)) * failure for x in (one, other)]
-        low, high = (one, high) if costs[0] > costs[1] else (low, other)
-        if high - low < 1e-3 * high:
-            break
-    return low
+    high = min(guarantee.epsilon(failure / 2), LARGEST_LOSS)
+
+    def cost(epsilon: float) -> float:
+        return guarantee.delta(epsilon) + (1 + math.exp(epsilon)) * failure
+
+    least = optimize.minimize_scalar(
+        cost, bounds=(0.0, high), method="bounded", options={"xatol": 1e-4 * high}
+    )
+    return max(least.x - 2e-4 * high, 0.0)
 
 
 LARGEST_LOSS = 600.0  # e^loss of larger losses could overflow
