@@ -33,7 +33,6 @@ from skdpdyn.privacy import (
     subsampling,
 )
 from skdpdyn.privacy.accountants.contraction import ContractedDP
-from skdpdyn.privacy.accountants.iteration import proposition1
 from skdpdyn.privacy.loss_grids import PROFILE_ERROR, Masses, tilted
 from skdpdyn.privacy.numerical import (
     ACCURACY,
@@ -717,23 +716,6 @@ def test_hockey_sticks_are_those_of_the_densities():
             p, q = stats.laplace.pdf(x), stats.laplace.pdf(x - shift)
             assert laplace.delta(epsilon) == pytest.approx(divergence(epsilon, p, q, x), abs=1e-7)
     assert ContractedDP(0.0, 0.0, 0).delta(0.3) == 0.0
-
-
-def test_proposition1_is_the_printed_formula():
-    m = OnePass(
-        n_samples=40,
-        noise=1.0,
-        step_size=0.7,
-        lipschitz=1.0,
-        smoothness=0.3,
-        diameter=1.0,
-        strong_convexity=0.4,
-    )
-    big_m = math.sqrt(1 - 2 * 0.7 * 0.3 * 0.4 / 0.7)
-    for index, kappa in ((39, 2 * big_m**2), (20, 2 / 20 * big_m**21), (40, 2.0)):
-        for epsilon in (kappa + 0.5, kappa + 2):
-            expected = math.exp(-((epsilon - kappa) ** 2) / (4 * kappa))
-            assert proposition1(m, index).delta(epsilon) == pytest.approx(expected, rel=1e-6)
 
 
 # --- composition across kinds ---------------------------------------------------------------------

@@ -761,9 +761,7 @@ def test_a_ledger_is_of_one_unit(path):
     assert Ledger(path).unit == "person"
     with pytest.raises(ValueError, match="unit=record is not the unit"):
         Ledger(path, unit="record")
-    with pytest.raises(
-        ValueError, match="protect one person and one record have"
-    ):
+    with pytest.raises(ValueError, match="protect one person and one record have"):
         persons.reserve("rows", GaussianDP(0.1))
     model = PrivateRidge(epsilon=0.5, delta=1e-6, target_bounds=(0, 1))
     rows, targets = [[0.5, 0.1]] * 50, [0.5] * 50

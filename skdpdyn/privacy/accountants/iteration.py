@@ -107,52 +107,6 @@ def _(mechanism: OnePass, index: int | None = None) -> RenyiDP:
     return RenyiDP(LinearCurve(rate), mechanism.adjacency)
 
 
-def proposition1(mechanism: Mechanism, index: int | None = None) -> RenyiDP:
-    """Bound one pass by Proposition 1 of Asoodeh, Diaz and Calmon (2020).
-
-    delta = exp(-(epsilon - kappa)^2 / (4 kappa)) for epsilon > kappa, kappa = S^2 M^(n-i+1) / (2
-    sigma^2 (n-i)) also where nothing contracts, and S^2 / (2 sigma^2) for i = n. Hypotheses as in
-    `iteration`.
-
-    Parameters
-    ----------
-    mechanism : OnePass
-        Record of the run.
-    index : int or None, default=None
-        Step of the record, from 1; None: the last.
-
-    Returns
-    -------
-    RenyiDP
-
-    Raises
-    ------
-    UnsupportedMechanismError
-        If a hypothesis fails, naming it.
-
-    References
-    ----------
-    S. Asoodeh, M. Diaz, F. Calmon (2020), Privacy amplification of iterative algorithms via
-    contraction coefficients, Proposition 1.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import OnePass
-    >>> from skdpdyn.privacy.accountants.iteration import proposition1
-    >>> m = OnePass(
-    ...     n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
-    ... )
-    >>> round(proposition1(m, index=39).delta(2.0), 8)
-    0.32465247
-    """
-    iteration(mechanism, index)  # its hypotheses
-    later = mechanism.n_samples - check_index(index, mechanism.n_samples, mechanism.n_samples)
-    rate = (mechanism.sensitivity / mechanism.noise) ** 2 / 2
-    if later:
-        rate *= mechanism.paper_contraction ** (later + 1) / later
-    return RenyiDP(LinearCurve(rate), mechanism.adjacency, conversion="classic")
-
-
 @iteration.register
 def _(mechanism: CyclicBatches, index: int | None = None) -> RenyiDP:
     if mechanism.release != "last":
