@@ -392,8 +392,8 @@ MUTATIONS = [
     ),
     Mutation(
         "counts of levels get the noise of one column",
-        "spending.per_square * math.sqrt(len(self.groups)) * room",
-        "spending.per_square * 0.9 * room",
+        "sensitivity = spending.per_square * math.sqrt(len(columns))",
+        "sensitivity = spending.per_square * 0.9",
         "tests/test_spent.py -k levels",
     ),
     Mutation(
@@ -788,14 +788,14 @@ MUTATIONS = [
     ),
     Mutation(
         "levels of one column paid for",
-        "self.noise_multiplier(name), self.per_square * math.sqrt(n_columns)",
-        "self.noise_multiplier(name), self.per_square",
+        "shows, sensitivity = counts > 0, self.per_square * math.sqrt(n_columns)",
+        "shows, sensitivity = counts > 0, self.per_square",
         "tests/test_spent.py -k levels",
     ),
     Mutation(
         "threshold of levels without the record's own count",
-        "threshold = 1 - noise * sensitivity * float(special.ndtri(failure))",
-        "threshold = max(1.0, -noise * sensitivity * float(special.ndtri(failure)))",
+        "threshold=1 - std * float(special.ndtri(failure)),",
+        "threshold=max(1.0, -std * float(special.ndtri(failure))),",
         "tests/test_additive.py -k level",
     ),
     Mutation(
@@ -806,8 +806,8 @@ MUTATIONS = [
     ),
     Mutation(
         "levels of rows that are not used show",
-        "shows = counts > 0",
-        "shows = counts >= 0",
+        "shows, sensitivity = counts > 0,",
+        "shows, sensitivity = counts >= 0,",
         "tests/test_additive.py -k level",
     ),
     Mutation(

@@ -444,7 +444,7 @@ def of_corners(data):
     )
 
 
-def of_levels(data):
+def of_levels(data, **options):
     """Return a model and its table of a frame with two columns of levels, one of them missing."""
     import pandas
 
@@ -452,8 +452,14 @@ def of_levels(data):
     other = np.where(data.target > -0.9, np.where(side, "a", "b"), None)
     frame = pandas.DataFrame({"x": data.X[:, -1], "side": side, "other": other})
     levels = {"side": [False, True], "other": ["a", "b"]}
-    settings = SEEDED | {"bounds": (-1, 1), "classes": [0, 1], "categories": levels}
+    settings = SEEDED | {"bounds": (-1, 1), "classes": [0, 1], "categories": levels} | options
     return private_regression(PrivateLogisticRegression(), frame, data.y, **settings)
+
+
+def of_bought_levels(data):
+    """Return a model and its table of such a frame, whose levels are bought."""
+    levels = {"side": "auto", "other": "auto"}
+    return of_levels(data, categories=levels, epsilon=12.0, groups=data.groups)
 
 
 def rarely(way):
@@ -828,6 +834,7 @@ WAYS_OUT = {
         weighing(PrivateRidge), "target", WEIGHED, target_bounds=(-1, 1), epsilon=12.0
     ),
     "private_regression of levels": lambda _: of_levels,
+    "private_regression of bought levels of persons": lambda _: of_bought_levels,
     "private_regression of a rare class": rarely(tabled(PrivateLogisticRegression, classes=[0, 1])),
     "private_regression of hazards of persons": lambda _: hazards,
     "private_regression in time": in_time((0.459,) * 5),

@@ -494,7 +494,8 @@ def test_what_has_no_table_is_refused(name):
         private_regression(model, **options)
 
 
-def test_levels_become_dummies_of_which_rare_ones_are_pooled():
+@pytest.mark.parametrize("levels", [["a", "b", "c", "rare"], "auto"], ids=["given", "bought"])
+def test_levels_become_dummies_of_which_rare_ones_are_pooled(levels):
     """Of 36 intervals of 95 % less than 24 cover with probability 1e-8."""
     pd, rng, covered = pytest.importorskip("pandas"), np.random.default_rng(0), 0
     effects = {"a": 0.0, "b": 1.0, "c": -1.0, "rare": 0.5, None: 0.5}
@@ -507,8 +508,10 @@ def test_levels_become_dummies_of_which_rare_ones_are_pooled():
         y = rng.uniform(size=30_000) < 1 / (1 + np.exp(-raw.to_numpy()))
         model, table = private_regression(
             PrivateLogisticRegression(classes=[False, True]), frame, y, epsilon=2.0,
-            bounds={"age": (20, 60)}, categories={"letter": ["a", "b", "c", "rare"]},
+            bounds={"age": (20, 60)}, categories={"letter": levels},
         )  # fmt: skip
+        assert ("levels of columns" in model.mechanism_.names) == (levels == "auto")
+        assert model.privacy_.epsilon(model.delta_) <= 2.0
         assert table.names == ("age", "letter: b", "letter: c", "intercept")
         assert "Reference levels: letter: a." in str(table)
         assert model.coef_.shape == (1, 3)
@@ -516,8 +519,26 @@ def test_levels_become_dummies_of_which_rare_ones_are_pooled():
         contrast = table.contrast({"letter: b": 1, "letter: c": -1})
         assert contrast.high - contrast.low < 1
     assert covered >= 24
-    with pytest.raises(ValueError, match="must be a dict of columns of X, a frame"):
-        private_regression(model, X, y, epsilon=1.0, bounds=(0, 1), categories={"letter": ["a"]})
+    for given in ({"letter": ["a"]}, "auto"):
+        with pytest.raises(ValueError, match="must be a dict of columns of X, a frame"):
+            private_regression(model, X, y, epsilon=1.0, bounds=(0, 1), categories=given)
+
+
+def test_columns_of_text_alone_may_all_be_pooled():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"id": [f"n{k}" for k in range(N)], "side": np.where(RARE, "l", "r")})
+    model = PrivateLogisticRegression(classes=[0, 1])
+    options = {"bounds": None, "random_state": 0, "delta": 1e-7}
+    _, found = private_regression(
+        model, frame, TARGETS["logistic"], epsilon=0.5, categories="auto", **options
+    )
+    assert found.names == ("other (pooled)", "intercept")
+    groups = np.arange(N) // 2
+    _, found = private_regression(
+        model, frame, TARGETS["logistic"], epsilon=15.0, categories="auto", groups=groups, **options
+    )
+    assert found.names == ("side: l", "intercept")
+    assert "id: other" in str(found)
 
 
 def test_costs_do_not_bend_slopes():

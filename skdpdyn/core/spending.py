@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,31 @@ def total_of(shares: Iterable[Share]) -> float:
     return math.fsum(share.size for share in shares)
 
 
-def planned(shares: Mapping[str, Share], budget: Budget) -> Spent:
+def vocabulary_of(share: Share, budget: Budget, n_columns: int, most_levels: int) -> Vocabulary:
+    """Return the record of levels that a share buys: its failure is what the budget reserves for.
+
+    The threshold is the least, about, that keeps what one record, or person, alone has.
+    """
+    noise = share.noise_multiplier(budget.mu * ROUNDS_DOWN)
+    std = noise * math.sqrt(Adjacency(budget.adjacency).sum_sensitivity(1.0) * n_columns)
+    failure = budget.failure / (n_columns * most_levels) * (1 - 1e-8)
+    return Vocabulary(
+        noise_multiplier=noise,
+        threshold=1 - std * float(special.ndtri(failure)),
+        n_columns=n_columns,
+        most_levels=most_levels,
+        adjacency=budget.adjacency,
+    )
+
+
+def planned(
+    shares: Mapping[str, Share],
+    budget: Budget,
+    records: Mapping[str, Mechanism] = MappingProxyType({}),
+) -> Spent:
     """Return the record of a `Spending` of these shares, before any record is seen.
+
+    ``records`` are those of shares that buy no plain Gaussian release.
 
     Raises
     ------
@@ -83,10 +107,10 @@ def planned(shares: Mapping[str, Share], budget: Budget) -> Spent:
         If it costs more than the budget: no noise can be computed for so extreme a one.
     """
     mu = budget.mu * ROUNDS_DOWN
-    parts: tuple[Gaussian, ...] = ()
+    parts: tuple[Mechanism, ...] = ()
     names: tuple[str, ...] = ()
     for name, share in shares.items():
-        part = Gaussian(share.noise_multiplier(mu), adjacency=budget.adjacency)
+        part = records.get(name) or _gaussian(share.noise_multiplier(mu), budget.adjacency)
         parts, names = parts + (part,) * share.n_releases, names + (name,) * share.n_releases
     record = Composition(parts, names=names)
     guarantee = composition(record)
@@ -230,9 +254,6 @@ class Spending:
     ) -> np.ndarray:
         """Return which levels of columns show: those whose noisy counts reach a public threshold.
 
-        The threshold is the least, about, that keeps what one record, or person, alone has, but for
-        the failure that the budget reserves for.
-
         Parameters
         ----------
         name : str
@@ -246,19 +267,10 @@ class Spending:
         -------
         ndarray of bool of shape (n_levels,)
         """
-        noise, sensitivity = self.noise_multiplier(name), self.per_square * math.sqrt(n_columns)
-        failure = self.budget.failure / (n_columns * most_levels) * (1 - 1e-8)
-        threshold = 1 - noise * sensitivity * float(special.ndtri(failure))
-        record = Vocabulary(
-            noise_multiplier=noise,
-            threshold=threshold,
-            n_columns=n_columns,
-            most_levels=most_levels,
-            adjacency=self.adjacency,
-        )
-        shows = counts > 0
+        record = vocabulary_of(self.shares[name], self.budget, n_columns, most_levels)
+        shows, sensitivity = counts > 0, self.per_square * math.sqrt(n_columns)
         noisy = self.release(name, counts[shows], sensitivity, record=record)
-        shows[shows] = noisy >= threshold
+        shows[shows] = noisy >= record.threshold
         return shows
 
     def quantile(
@@ -296,7 +308,11 @@ class Spending:
 
 @contextmanager
 def buying(
-    shares: Mapping[str, Share], budget: Budget, n_samples: int, seed: int | None
+    shares: Mapping[str, Share],
+    budget: Budget,
+    n_samples: int,
+    seed: int | None,
+    records: Mapping[str, Mechanism] = MappingProxyType({}),
 ) -> Iterator[tuple[Spending, Spent]]:
     """Yield the spending of all of some shares, and its cost; check it at the end.
 
@@ -310,13 +326,15 @@ def buying(
         Number of records, for warnings.
     seed : int or None
         Seed of the noise, for tests.
+    records : dict of str to record, default={}
+        Records of shares that buy no plain Gaussian release.
 
     Raises
     ------
     CalibrationError
         If the budget is too extreme, or something else was released than was planned.
     """
-    plan = planned(shares, budget)
+    plan = planned(shares, budget, records)
     warn_of_weak_budget(budget, n_samples)
     (generator,) = generators(seed)
     spending = Spending(budget, shares, generator)

@@ -99,17 +99,18 @@ class Coordinates:
 
 
 def shares_of_coordinates(
-    rows: LocalRows, budget: Budget, intercept: bool, adds_up: bool = True
+    rows: LocalRows, n_features: int, budget: Budget, intercept: bool, adds_up: bool = True
 ) -> dict[str, Share]:
     """Return the shares of learning coordinates, from public numbers; none for few records.
 
-    ``adds_up``: whether weights of rows add up to the number of records.
+    Rows will have up to ``n_features`` columns. ``adds_up``: whether their weights add up to the
+    number of records.
     """
     n_samples, mu = rows.n_records, budget.mu * ROUNDS_DOWN
     if rows.is_sparse or strength_of(n_samples, mu, budget.adjacency) < LEAST_STRENGTH:
         return {}
     options = {"is_sparse": False, "centred": intercept}
-    shares = shares_of(n_samples, rows.shape[1], mu, budget.adjacency, **options)
+    shares = shares_of(n_samples, n_features, mu, budget.adjacency, **options)
     shares = scaled_to(shares, COORDINATES_SHARE)
     return shares if adds_up else {TOTAL: Share(TOTAL_SHARE)} | shares
 

@@ -1,20 +1,21 @@
 """Columns of levels in a table: dummies of the levels that are common enough to be told."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.rules import strength_of
-from skdpdyn.core.spending import Spending
-from skdpdyn.data.local import LocalRows
+from skdpdyn.core.expansion import Expansion, Levels
+from skdpdyn.data.coded import Coded
 from skdpdyn.preprocessing import BoundsScaler
-from skdpdyn.training.additive import public_levels
+from skdpdyn.privacy.checks import is_auto
+from skdpdyn.training.additive import is_text, public_levels, seen_levels
 from skdpdyn.training.base import quoting_no_records, refuse_dates
 
-LEVELS, LEVELS_SHARE = "levels", 0.03
+COUNTS_OF_LEVELS, LEVELS_SHARE = "counts of levels", 0.03
 POOLED = "other (pooled)"
 # A level's variance among rows of length 1 is its part of the records over the number of columns.
 # Noise on the moment that finds coordinates has a norm of about the root of the number of numbers
@@ -24,109 +25,118 @@ CLEAR = 14.0
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A frame whose columns of levels are a column of 0 and 1 for each level.
+    """A frame whose columns of levels are cells, behind its columns of numbers.
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_columns)
-        Numbers; behind the levels of a column come other and missing values.
     names : tuple of str
-        Name of each column.
-    groups : dict of str to list of int
-        Places of the levels of each column.
+        Names of the columns of numbers.
+    numbers : ndarray of shape (n_rows, n_numbers)
+        The numbers; a column of zeros if there are none.
+    bounds : ndarray of shape (n_numbers, 2)
+        Their bounds.
+    keys : tuple
+        Columns of levels.
+    coded : Coded
+        Their cells: behind the levels of a column come other and missing values. Levels that are
+        bought are ``seen``.
     """
 
-    X: np.ndarray
     names: tuple[str, ...]
-    groups: dict[Hashable, list[int]]
+    numbers: np.ndarray
+    bounds: np.ndarray
+    keys: tuple[Hashable, ...]
+    coded: Coded
 
     @classmethod
-    def of(cls, X: Any, categories: dict[Hashable, Any]) -> "Cells":
+    def of(cls, X: Any, categories: Any, bounds: Any) -> "Cells":
         """Return a frame's cells, or raise an error that quotes no record."""
-        if not hasattr(X, "columns") or not set(categories) <= set(X.columns):
+        if hasattr(X, "columns") and is_auto(categories):
+            text = [
+                key for key, kind in zip(X.columns, X.dtypes, strict=True) if is_text(str(kind))
+            ]
+            categories = dict.fromkeys(text, "auto")
+        known = hasattr(X, "columns") and isinstance(categories, Mapping)
+        if not known or not set(categories) <= set(X.columns) or not categories:
             raise ValueError(
                 f"categories={categories!r} must be a dict of columns of X, a frame, and their "
-                "public levels"
+                "public levels, or 'auto' if it has columns of text"
             )
         refuse_dates(X)
-        names: list[str] = []
-        blocks, groups = [], {}
-        for key in X.columns:
-            if key not in categories:
-                block = quoting_no_records(np.asarray, X[key], dtype=np.float64)[:, None]
-                labels = [str(key)]
+        keys = tuple(key for key in X.columns if key in categories)
+        columns = [public_levels(key, categories[key]) for key in keys]
+        codes, seen = np.zeros((len(X), len(keys)), np.intp), {}
+        for j, (key, column) in enumerate(zip(keys, columns, strict=True)):
+            if column.learnt:
+                seen[j] = quoting_no_records(seen_levels, X[key])
             else:
-                column = public_levels(key, categories[key])
-                codes = quoting_no_records(column.codes, X[key])
-                block = codes[:, None] == np.arange(column.n_cells)
-                labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
-                groups[key] = list(range(len(names), len(names) + len(labels)))
-            blocks.append(block)
-            names += labels
-        return cls(np.column_stack(blocks).astype(np.float64), tuple(names), groups)
+                codes[:, j] = quoting_no_records(column.codes, X[key])
+        coded = Coded(codes, Expansion(tuple(columns), 0, 0.0))
+        coded.seen = seen
+        rest = [key for key in X.columns if key not in categories]
+        numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
+        if rest:
+            numbers = quoting_no_records(np.asarray, X[rest], dtype=np.float64)
+            pairs = BoundsScaler(bounds).fit(X[rest]).bounds_
+        return cls(tuple(map(str, rest)), numbers, pairs, keys, coded)
 
-    def bounded(self, X: Any, bounds: Any) -> tuple[Any, np.ndarray]:
-        """Return a frame of all cells, and their bounds; ``bounds`` are those of numbers."""
-        numbers = [key for key in X.columns if key not in self.groups]
-        every = np.tile([0.0, 1.0], (len(self.names), 1))
-        if numbers:
-            places = [self.names.index(str(key)) for key in numbers]
-            every[places] = BoundsScaler(bounds).fit(X[numbers]).bounds_
-        return self.X, every
+    def noise(self, strength: float) -> float:
+        """Return the part of the records that noise makes of a level, by the root of their rank."""
+        return CLEAR * (len(self.names) + len(self.keys)) / strength
 
-    def buy(self, rows: LocalRows, spending: Spending) -> "Told":
-        """Buy counts of all levels: a record adds one to a level of each column."""
-        weight = rows.weight if rows.weight.size else np.ones(rows.shape[0])
-        places = [place for group in self.groups.values() for place in group]
-        counts = np.array([math.fsum(weight[rows.X[:, j] > 0]) for j in places])
-        room = 1 + 4 * rows.n_records * np.finfo(np.float64).eps
-        sensitivity = spending.per_square * math.sqrt(len(self.groups)) * room
-        noisy = spending.release(LEVELS, counts, sensitivity)
-        strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
-        return self.told(noisy, rows.n_records, strength)
+    def most_columns(self, strength: float) -> int:
+        """Return how many columns there can be, public: parts of levels add up to 1 a column."""
+        n_columns, n_cells = len(self.keys), self.coded.expansion.n_cells
+        most = int((n_columns / self.noise(strength)) ** (2 / 3)) + 1
+        return len(self.names) + n_columns + (most if self.coded.seen else min(most, n_cells))
 
-    def told(self, counts: np.ndarray, n_records: int, strength: float) -> "Told":
+    def told(
+        self, columns: Sequence[Levels], counts: np.ndarray, n_records: int, strength: float
+    ) -> "Told":
         """Return which levels are told, given noisy counts of all of them.
 
         As many as noise leaves clear: the more there are, the more records each needs. The others
         of a column are pooled, or count as its reference, the commonest, where they are too few
         together.
         """
-        places = [place for group in self.groups.values() for place in group]
-        parts = dict(zip(places, (counts / n_records).tolist(), strict=True))
-        ranked = sorted(parts.values(), reverse=True)
-        n_numbers = len(self.names) - len(places)
-        noise = CLEAR * (n_numbers + len(self.groups)) / strength
-        enough = [p for k, p in enumerate(ranked, 1) if p >= noise * math.sqrt(n_numbers + k)]
-        least = min(enough, default=2.0)
-        columns = [[j] for j in range(len(self.names)) if j not in parts]
-        names, one_hot, references = [self.names[j] for (j,) in columns], [], []
-        for key, group in self.groups.items():
-            kept = [j for j in group if parts[j] >= least]
-            pooled = [j for j in group if parts[j] < least]
-            reference = max(group, key=parts.__getitem__)
-            dummies = {self.names[j]: [j] for j in kept if j != reference}
-            if kept and sum(parts[j] for j in pooled) >= least:
-                dummies[f"{key}: {POOLED}"] = pooled
-            one_hot.append(list(range(len(names), len(names) + len(dummies))))
-            names, columns = names + list(dummies), columns + list(dummies.values())
-            references.append(self.names[reference])
-        matrix = np.zeros((len(self.names), len(columns)))
-        for k, joined in enumerate(columns):
-            matrix[joined, k] = 1.0
-        first = [joined[0] for joined in columns]
-        return Told(matrix, tuple(names), one_hot, tuple(references), first)
+        parts, n_numbers = counts / n_records, len(self.names)
+        most = self.most_columns(strength) - n_numbers - len(self.keys)
+        ranked = enumerate(sorted(parts.tolist(), reverse=True)[:most], 1)
+        noise = self.noise(strength)
+        enough = [part for k, part in ranked if part >= noise * math.sqrt(n_numbers + k)]
+        least, start, found = min(enough, default=2.0), 0, []
+        for key, column in zip(self.keys, columns, strict=True):
+            of = parts[start : start + column.n_cells]
+            start, reference = start + column.n_cells, int(np.argmax(of))
+            labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
+            kept = of >= least
+            dummies = {labels[k]: [k] for k in np.flatnonzero(kept) if k != reference}
+            if kept.any() and of[~kept].sum() >= least:
+                dummies[f"{key}: {POOLED}"] = np.flatnonzero(~kept).tolist()
+            found.append((labels[reference], dummies))
+        return Told(tuple(reference for reference, _ in found), [one for _, one in found])
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """Columns of a table, which are sums of cells: of which, the first of each, and their names.
+    """Levels of a table: the reference of each column, and by name the cells of its dummies."""
 
-    And groups of dummies, and the references of these.
-    """
-
-    matrix: np.ndarray
-    names: tuple[str, ...]
-    one_hot: list[list[int]]
     references: tuple[str, ...]
-    first: list[int]
+    dummies: list[dict[str, list[int]]]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the dummies."""
+        return [name for of in self.dummies for name in of]
+
+    def one_hot(self, first: int) -> list[list[int]]:
+        """Return places of the dummies of each column, from ``first`` on."""
+        ends = np.cumsum([first, *map(len, self.dummies)]).tolist()
+        return [list(range(start, end)) for start, end in pairwise(ends)]
+
+    def columns(self, codes: np.ndarray) -> list[np.ndarray]:
+        """Return the dummies of rows."""
+        every = zip(codes.T, self.dummies, strict=True)
+        return [
+            np.isin(of, cells).astype(np.float64) for of, one in every for cells in one.values()
+        ]

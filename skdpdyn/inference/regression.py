@@ -9,9 +9,11 @@ import numpy as np
 from scipy.linalg import helmert
 from sklearn.base import clone
 
+from skdpdyn.core import rules
 from skdpdyn.core.noise import check_random_state
+from skdpdyn.core.rules import strength_of
 from skdpdyn.core.schema import apply_schema, facts_of
-from skdpdyn.core.spending import Share, Spending, buying, total_of
+from skdpdyn.core.spending import Share, Spending, buying, total_of, vocabulary_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import unit_of
@@ -27,7 +29,7 @@ from skdpdyn.inference.directions import (
     with_total,
 )
 from skdpdyn.inference.histories import MOST_ROWS
-from skdpdyn.inference.levels import LEVELS, LEVELS_SHARE, Cells
+from skdpdyn.inference.levels import COUNTS_OF_LEVELS, LEVELS_SHARE, POOLED, Cells
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
     Classes,
@@ -48,7 +50,6 @@ from skdpdyn.linear_model import (
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_flag, is_auto
-from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
 from skdpdyn.training.parameters import (
     check_equal_rows,
@@ -56,7 +57,8 @@ from skdpdyn.training.parameters import (
     weights_in_fit,
     weights_of,
 )
-from skdpdyn.training.reading import read
+from skdpdyn.training.parts import LEVELS, with_bought_levels
+from skdpdyn.training.reading import Reading, read
 from skdpdyn.training.targets import FROM_Y, residual_limit, scaling
 
 TITLES: dict[type, str] = {
@@ -128,11 +130,13 @@ PrivateRidge
     one_hot : sequence of sequences of int or str, default=()
         Groups of columns of dummies, by number or name, of which a row has at most one that is not
         0. It then has the length of one column, and noise is smaller; others are shortened to it.
-    categories : dict, default=None
-        Columns of a frame X that hold levels, and the public levels of each. A part of the budget
-        counts them; those that are too rare to be told are pooled, the commonest is the reference,
-        and the table says which. Other and missing values are levels too. ``bounds`` are then of
-        the other columns, and the model is one of the table's dummies.
+    categories : dict, "auto" or None, default=None
+        Columns of a frame X that hold levels, and the public levels of each, or "auto" in place of
+        them: 5 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in place
+        of the dict: so of all columns of text. Another part of the budget counts levels; those that
+        are too rare to be told are pooled, the commonest is the reference, and the table says
+        which. Other and missing values are levels too. ``bounds`` are then of the other columns,
+        and the model is one of the table's dummies.
     target_bounds : tuple (low, high), default=None
         Public bounds of numbers or counts. None: the model's; where it has none, taken from y,
         with a PrivacyLeakWarning.
@@ -230,9 +234,6 @@ PrivateRidge
     equal_rows = check_equal_rows(model, equal_rows, groups)
     confidence, unit = checked_confidence(confidence), unit_of(groups, unit)
     model = _regression(model, X, exposure)
-    given_weights = weights_in_fit(
-        model, {} if sample_weight is None else {"sample_weight": sample_weight}
-    )
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
     facts = facts_of(model.schema if schema is None else schema)
@@ -244,9 +245,12 @@ PrivateRidge
     name = model.family.targets.parameter
     if is_auto(getattr(model, name)):  # a table's budget buys none
         model.set_params(**{name: FROM_Y})
-    cells = None if categories is None else Cells.of(X, dict(categories))
+    given_weights = weights_in_fit(
+        model, {} if sample_weight is None else {"sample_weight": sample_weight}
+    )
+    cells = None if categories is None else Cells.of(X, categories, bounds)
     X, bounds = (
-        (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else cells.bounded(X, bounds)
+        (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else (cells.numbers, cells.bounds)
     )
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
         weights = weights_of(model, given_weights, reading.X.shape[0])
@@ -258,7 +262,9 @@ PrivateRidge
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         rows: Any = reading.rows(most_rows_of(model, reading.shape[0]))
         one_hot = _places(model, one_hot)
-        fitted = _Fit.of(model, reading, rows, Columns(bounds, one_hot, cells), unit, robust)
+        coded = None if cells is None else replace(reading, X=cells.coded)
+        columns = Columns(bounds, one_hot, cells, coded)
+        fitted = _Fit.of(model, reading, rows, columns, unit, robust)
         found, said, known = fitted.run()
     table = PrivateSummary.of(
         found,
@@ -359,11 +365,32 @@ class Units:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Public bounds of columns, groups of dummies, and cells of columns of levels, if any."""
+    """Public bounds of columns, groups of dummies, and cells of columns of levels, if any.
+
+    ``coded`` are these cells as they were read, with the same targets and persons.
+    """
 
     bounds: np.ndarray
     one_hot: list[list[int]]
     cells: Cells | None
+    coded: Reading | None
+
+    def shares(self, budget: Budget, rows: LocalRows) -> tuple[dict[str, Share], dict[str, Any]]:
+        """Return what levels are bought by, and records of what is no plain Gaussian release."""
+        if self.cells is None:
+            return {}, {}
+        shares, records = {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}, {}
+        if seen := self.cells.coded.seen:
+            most, share = rows.most_rows if rows.persons else 1, Share(rules.LEVELS_SHARE)
+            shares = {LEVELS: share} | shares
+            records = {LEVELS: vocabulary_of(share, budget, len(seen), most)}
+        return shares, records
+
+    def most(self, budget: Budget, rows: LocalRows) -> int:
+        """Return how many columns there can be, which is public."""
+        if self.cells is None:
+            return rows.shape[1]
+        return self.cells.most_columns(strength_of(rows.n_records, budget.mu, budget.adjacency))
 
     def ready(
         self, model: Any, rows: LocalRows, spending: Spending
@@ -371,18 +398,33 @@ class Columns:
         """Return rows in units of their bounds, and the levels, which are bought."""
         rows, bounds, one_hot, said = copy(rows), self.bounds, self.one_hot, ""
         if self.cells is not None:
-            told = self.cells.buy(rows, spending)
-            bounds, one_hot = bounds[told.first], told.one_hot
-            model.feature_names_in_ = np.array(told.names, dtype=object)
-            model.n_features_in_ = len(told.names)
+            told, codes = self._told(rows, spending)
+            names, dummies = [*self.cells.names, *told.names], told.columns(codes)
+            one_hot = told.one_hot(len(self.bounds))
+            if not names:  # all levels are pooled
+                names, dummies = [POOLED], [np.zeros(len(codes))]
+            bounds = np.vstack([self.bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
+            rows.X = np.column_stack([rows.X[:, : len(self.bounds)], *dummies])
+            model.feature_names_in_ = np.array(names, dtype=object)
+            model.n_features_in_ = len(names)
             said = f" Reference levels: {'; '.join(told.references)}. Rare levels are pooled."
         units = Units.of(bounds, one_hot, bool(model.fit_intercept))
-        with one_blas_thread():
-            X = rows.X if self.cells is None else rows.X @ told.matrix
-        rows.X = units.scaled(X)
+        rows.X = units.scaled(rows.X)
         size = np.full(len(bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
         return rows, units, said
+
+    def _told(self, rows, spending):
+        """Buy levels, and counts of them: a record adds one to a level of each column."""
+        coded: Any = self.coded
+        if coded.X.seen:
+            coded = with_bought_levels(coded, rows.most_rows, spending)
+        of_rows: Any = coded.rows(rows.most_rows)
+        columns, codes = coded.X.expansion.columns, of_rows.X.codes
+        sensitivity = spending.per_square * math.sqrt(len(columns))
+        counts = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts(), sensitivity)
+        strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
+        return self.cells.told(columns, counts, rows.n_records, strength), codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,13 +467,16 @@ class _Fit:
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        shares = {} if self.columns.cells is None else {LEVELS: Share(LEVELS_SHARE)}
-        shares |= shares_of_coordinates(rows, budget, intercept, self.adds_up)
+        if self.columns.cells is not None and self.columns.cells.coded.seen:
+            budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
+        shares, records = self.columns.shares(budget, rows)
+        most = self.columns.most(budget, rows)
+        shares |= shares_of_coordinates(rows, most, budget, intercept, self.adds_up)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.link, left, intercept, self.robust)
         in_time = self.equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
         spread = 1 / rows.most_rows if self.equal else 1.0
-        with buying(shares, budget, n_samples, model.random_state) as (spending, plan):
+        with buying(shares, budget, n_samples, model.random_state, records) as (spending, plan):
             rows, columns, said = self.columns.ready(model, rows, spending)
             rows = with_total(rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)

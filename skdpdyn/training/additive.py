@@ -361,7 +361,7 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
         cells.portions = lambda: iter([(every, lambda j: _numbers_of(take(every, j)))])
     if reset:  # until levels are bought, all of them are "other"
         private = [j for j, column in enumerate(expansion.columns) if column is _PRIVATE]
-        cells.seen = {j: quoting_no_records(_seen, take(slice(None), j)) for j in private}
+        cells.seen = {j: quoting_no_records(seen_levels, take(slice(None), j)) for j in private}
     return cells
 
 
@@ -407,7 +407,7 @@ def _portions_of(source):
         first += len(X)
 
 
-def _seen(values):
+def seen_levels(values: Any) -> tuple[Levels, np.ndarray]:
     """Return the levels that occur in a column, which are private, and the cell of each value."""
     column = Levels(levels_in(values), learnt=True)
     return column, column.codes(values)

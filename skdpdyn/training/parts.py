@@ -199,14 +199,20 @@ class ColumnLevels(Part):
         """See `Part.first`: return the rows read under the levels that stand out."""
         if not self.share(request):
             return reading
-        cells, most_levels = reading.X, 1 if reading.persons is None else request.most_rows
-        expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
-        codes = np.column_stack([places for _, places in cells.seen.values()])
-        rows: Any = replace(reading, X=Coded(codes, expansion)).rows(request.most_rows)
-        counts, ends = rows.cell_counts(), expansion.starts[1:]
-        counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
-        shows = spending.vocabulary(LEVELS, counts, len(cells.seen), most_levels)
-        return replace(reading, X=with_levels(cells, np.split(shows, ends[:-1])))
+        return with_bought_levels(reading, request.most_rows, spending)
+
+
+def with_bought_levels(reading: Reading, most_rows: int, spending: Spending) -> Reading:
+    """Return cells read under the levels of private columns that stand out, which are bought."""
+    cells = reading.X
+    expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
+    codes = np.column_stack([places for _, places in cells.seen.values()])
+    rows: Any = replace(reading, X=Coded(codes, expansion)).rows(most_rows)
+    counts, ends = rows.cell_counts(), expansion.starts[1:]
+    counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
+    most_levels = 1 if reading.persons is None else most_rows
+    shows = spending.vocabulary(LEVELS, counts, len(cells.seen), most_levels)
+    return replace(reading, X=with_levels(cells, np.split(shows, ends[:-1])))
 
 
 def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) -> bool:
