@@ -235,9 +235,10 @@ class Rows(ABC):
     def with_classes(self, codes: np.ndarray) -> "Rows":
         """Return the same rows with the code of each target, a cell; rows of -1 weigh nothing."""
 
-    def with_map(self, map: RowMap) -> "Rows":
-        """Return the same rows under another map."""
-        map.check(self.shape[1], self.is_sparse)
+    def with_map(self, map: RowMap | None) -> "Rows":
+        """Return the same rows under another map, or as they are."""
+        if map is not None:
+            map.check(self.shape[1], self.is_sparse)
         rows = copy.copy(self)
         rows.map = map
         return rows
