@@ -47,18 +47,7 @@ def public_columns(
     given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
     if is_auto(model.categories):
         found |= {key: _PRIVATE for key in text if key not in given}
-    if nameless := [key for key in text if key not in found and key not in given]:
-        raise ValueError(
-            f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
-            f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
-            "'auto' in place of the list, which buys them; or leave out what is no cause, ids and "
-            "the target first of all"
-        )
-    if mixed := [key for key in text if key not in found]:
-        raise ValueError(
-            f"bounds say that the columns {mixed} hold numbers, and their type is no number's. To "
-            "count other cells as missing, row by row: pandas.to_numeric(column, errors='coerce')"
-        )
+    _check_text([key for key in text if key not in found], given)
     for key, kind in zip(keys, kinds, strict=True):
         if kind.lower().startswith("bool") and key not in given:
             found.setdefault(key, _FLAGS)
@@ -69,6 +58,22 @@ def public_columns(
     bounds = _bounds(model.bounds, numbers, names, n_features)
     found |= {key: Numbers(*pair) for key, pair in bounds.items()}
     return tuple(found[key] for key in keys)
+
+
+def _check_text(keys, given):
+    """Refuse columns of text that nobody has named, and those that bounds say are numbers."""
+    if nameless := [key for key in keys if key not in given]:
+        raise ValueError(
+            f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
+            f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
+            "'auto' in place of the list, which buys them; or leave out what is no cause, ids and "
+            "the target first of all"
+        )
+    if keys:
+        raise ValueError(
+            f"bounds say that the columns {keys} hold numbers, and their type is no number's. To "
+            "count other cells as missing, row by row: pandas.to_numeric(column, errors='coerce')"
+        )
 
 
 def learns_ranges(columns: Sequence[Numbers | Levels]) -> list[int]:
@@ -487,18 +492,7 @@ def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str
     if dtypes is None and hasattr(X, "schema"):  # pyarrow
         dtypes = X.schema.types
     if dtypes is None or not hasattr(X, "columns"):
-        options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
-        is_array, given = isinstance(X, np.ndarray), model.bounds
-        objects = is_auto(model.categories) and (
-            X.dtype.kind == "O" if is_array else isinstance(given, dict)
-        )
-        if objects or (isinstance(model.categories, dict) and model.categories):
-            # lists, too, keep each value as it is: text of one record would make all others text
-            options = {"dtype": None if is_array else object, "ensure_all_finite": False}
-        rows = validated(model, X, reset=reset, **options)
-        given = given if isinstance(given, dict) else ()
-        kinds = ["float64" if j in given else "object" for j in range(rows.shape[1])]
-        return len(rows), lambda part, j: rows[part, j], kinds if objects else None
+        return _array_reader(model, X, reset)
     validated(model, X, reset=reset, skip_check_array=True, takes_dates=True)
     kinds = [str(kind) for kind in dtypes]
     if not all(X.shape):
@@ -507,3 +501,19 @@ def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str
         return len(X), lambda part, j: X.iloc[part, j], kinds
     columns = [X[name] for name in X.columns] if hasattr(X, "get_columns") else X.columns
     return X.shape[0], lambda part, j: columns[j][part].to_numpy(), kinds
+
+
+def _array_reader(model, X, reset):
+    """Return the same of an array or a list, whose types are known only where it has objects."""
+    options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
+    is_array, given = isinstance(X, np.ndarray), model.bounds
+    objects = is_auto(model.categories) and (
+        X.dtype.kind == "O" if is_array else isinstance(given, dict)
+    )
+    if objects or (isinstance(model.categories, dict) and model.categories):
+        # lists, too, keep each value as it is: text of one record would make all others text
+        options = {"dtype": None if is_array else object, "ensure_all_finite": False}
+    rows = validated(model, X, reset=reset, **options)
+    given = given if isinstance(given, dict) else ()
+    kinds = ["float64" if j in given else "object" for j in range(rows.shape[1])]
+    return len(rows), lambda part, j: rows[part, j], kinds if objects else None
