@@ -272,6 +272,9 @@ def test_a_schema_stands_for_single_parameters(tmp_path):
     facts = {"bounds": schema.bounds, "categories": schema.categories, "classes": [0, 1]}
     assert by_schema.bought_ == {}
     assert by_schema.schema is schema
+    public = str(by_schema.privacy_report().sections["assumed"]["public"])
+    for fact in ("the columns' bounds", "listed categories", "possible labels"):
+        assert fact in public
     assert by_schema.bounds is clone(by_schema).bounds is PrivateGAMClassifier().bounds
     assert by_schema.privacy_ == PrivateGAMClassifier(**facts).fit(frame, TWO).privacy_
     assert by_schema.privacy_ == PrivateGAMClassifier(schema=schema).privacy_cost(len(X), 3)

@@ -379,6 +379,7 @@ def ways():
         *({"solver": quick.get(name, name)} for name in ("auto", *SOLVERS)),
         *({"diagnostics": True}, {"adjacency": "add_remove"}, {"class_weight": "private"}),
         *({"conditioning": None}, {"fit_intercept": False}, {"start": start}),
+        {"schema": skdpdyn.Schema(classes=["no", "yes"], target_bounds=(-2, 2))},
         *({"categories": {"w": ["no", "yes"]}}, {"bound": "last_iterate", "conditioning": None}),
     ]
     for model, rows, y in models:

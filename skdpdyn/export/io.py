@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpdyn.core.expansion import Expansion, Levels, Numbers
+from skdpdyn.core.schema import Schema
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import optional
 from skdpdyn.export.onnx import to_onnx
@@ -41,6 +42,7 @@ _OTHERS: tuple[type, ...] = (
         Expansion,
         Levels,
         Numbers,
+        Schema,
         Budget,
         Adjacency,
         Source,

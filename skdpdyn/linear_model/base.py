@@ -346,12 +346,13 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return plan(request_of(apply_schema(copy(self)), n_samples, n_features)).guarantee
 
     def _public_facts(self):
+        facts = apply_schema(copy(self))
         begun = "that training started from coefficients, public by the word of who passed them"
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
-            *["the columns' bounds"] * (self.ranges_ is not None and not is_auto(self.bounds)),
+            *["the columns' bounds"] * (self.ranges_ is not None and not is_auto(facts.bounds)),
             *self._shortening(),
             "every parameter of the estimator",
             *self._public_targets(),

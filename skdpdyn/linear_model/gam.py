@@ -1,5 +1,6 @@
 """Private additive models: a curve for each column, learnt from public expansions."""
 
+from copy import copy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
+from skdpdyn.core.schema import apply_schema
 from skdpdyn.data.coded import Coded, shortening
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
@@ -127,11 +129,13 @@ class AdditiveModel(PrivateLinearModel):
         self.monotonic_cst = monotonic_cst
 
     def _public_facts(self):
-        bounds = "the columns' bounds, "
+        facts = apply_schema(copy(self))
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
-            f"{'' if is_auto(self.bounds) else bounds}listed categories, and which are flags",
+            "the types of columns: which are numbers, dates, flags or text",
+            *["the columns' bounds"] * (not is_auto(facts.bounds)),
+            *["listed categories"] * isinstance(facts.categories, dict),
             "every parameter of the estimator",
             *self._public_targets(),
             *self._estimand(),
