@@ -462,6 +462,18 @@ def of_bought_levels(data):
     return of_levels(data, categories=levels, epsilon=12.0, groups=data.groups)
 
 
+def of_products(data):
+    """Return a model and its table of products of columns, of which a number has gaps."""
+    import pandas
+
+    x = np.where(data.target > -0.9, data.X[:, -1], np.nan)
+    frame = pandas.DataFrame({"x": x, "y": data.X[:, 0], "side": data.X[:, 0] > 0})
+    pairs = [("x", "y"), ("x", "side")]
+    given = {"categories": {"side": [False, True]}, "gaps": ["x"], "interactions": pairs}
+    settings = SEEDED | {"bounds": (-1, 1), "classes": [0, 1]} | given
+    return private_regression(PrivateLogisticRegression(), frame, data.y, **settings)
+
+
 def rarely(way):
     """Return a way out of a table in which the curvature of rows is cut: outcomes are rare."""
 
@@ -834,6 +846,7 @@ WAYS_OUT = {
         weighing(PrivateRidge), "target", WEIGHED, target_bounds=(-1, 1), epsilon=12.0
     ),
     "private_regression of levels": lambda _: of_levels,
+    "private_regression of products and gaps": lambda _: of_products,
     "private_regression of bought levels of persons": lambda _: of_bought_levels,
     "private_regression of a rare class": rarely(tabled(PrivateLogisticRegression, classes=[0, 1])),
     "private_regression of hazards of persons": lambda _: hazards,

@@ -541,6 +541,36 @@ def test_columns_of_text_alone_may_all_be_pooled():
     assert "id: other" in str(found)
 
 
+@pytest.mark.parametrize("kind", ["logistic", "numbers"])
+def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
+    """With next to no noise: a frame's number with gaps, and products with levels and numbers."""
+    pd, api = pytest.importorskip("pandas"), pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(0)
+    letters = rng.choice(["a", "b", "c"], N, p=[0.5, 0.3, 0.2])
+    frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(letter=letters)
+    missing = rng.uniform(size=N) < 0.2
+    frame.loc[missing, "z"] = np.nan
+    _, found = table(
+        kind, frame, epsilon=1e6, delta=1e-9, bounds=(0, 10), categories={"letter": [*"abc"]},
+        gaps=["z"], interactions=[("x", "y"), ("y", "letter")],
+    )  # fmt: skip
+    dummies = [letters == "b", letters == "c"]
+    columns = [X[:, 0], X[:, 1], np.where(missing, 5.0, X[:, 2]), *dummies, missing]
+    columns += [X[:, 0] * X[:, 1], *(X[:, 1] * of for of in dummies), np.ones(N)]
+    names = "x", "y", "z", "letter: b", "letter: c", "z: missing"
+    assert found.names == (*names, "x x y", "y x letter: b", "y x letter: c", "intercept")
+    kinds = {"logistic": api.Logit, "numbers": api.OLS}
+    rows = np.column_stack(columns).astype(float)
+    fitted = kinds[kind](TARGETS[kind], rows).fit(**{"disp": 0} if kind == "logistic" else {})
+    assert np.all(np.abs(found.params - fitted.params) < 0.35 * fitted.bse)
+    np.testing.assert_allclose(found.bse, fitted.bse, rtol=0.1)
+    for wrong in ([("x", "x")], [("x", "w")], [("x",)]):
+        with pytest.raises(ValueError, match="must be pairs of different columns of X"):
+            table(kind, X, interactions=wrong)
+    with pytest.raises(ValueError, match=r"gaps=\['w'\] other columns of it"):
+        table(kind, frame, gaps=["w"])
+
+
 def test_costs_do_not_bend_slopes():
     """Exponential errors: of 45 intervals of 95 % less than 31 cover with probability 1e-8."""
     rng, beta, covered = np.random.default_rng(0), np.array([3.0, 1.0, 2.0]), 0

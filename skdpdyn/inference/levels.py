@@ -16,7 +16,7 @@ from skdpdyn.training.additive import is_text, public_levels, seen_levels
 from skdpdyn.training.base import quoting_no_records, refuse_dates
 
 COUNTS_OF_LEVELS, LEVELS_SHARE = "counts of levels", 0.03
-POOLED = "other (pooled)"
+POOLED, KNOWN = "other (pooled)", "known"
 # A level's variance among rows of length 1 is its part of the records over the number of columns.
 # Noise on the moment that finds coordinates has a norm of about the root of the number of numbers
 # and levels over the strength: what is told has this many times that
@@ -49,35 +49,45 @@ class Cells:
     coded: Coded
 
     @classmethod
-    def of(cls, X: Any, categories: Any, bounds: Any) -> "Cells":
-        """Return a frame's cells, or raise an error that quotes no record."""
+    def of(cls, X: Any, categories: Any, bounds: Any, gaps: Any) -> "Cells":
+        """Return a frame's cells, or raise an error that quotes no record.
+
+        Of a column of numbers with ``gaps``, missing is a level beside them, and the number is the
+        middle of the bounds there.
+        """
+        categories = {} if categories is None else categories
         if hasattr(X, "columns") and is_auto(categories):
             text = [
                 key for key, kind in zip(X.columns, X.dtypes, strict=True) if is_text(str(kind))
             ]
             categories = dict.fromkeys(text, "auto")
         known = hasattr(X, "columns") and isinstance(categories, Mapping)
-        if not known or not set(categories) <= set(X.columns) or not categories:
+        if not known or not {*categories, *gaps} <= set(X.columns) or {*categories} & {*gaps}:
             raise ValueError(
                 f"categories={categories!r} must be a dict of columns of X, a frame, and their "
-                "public levels, or 'auto' if it has columns of text"
+                f"public levels, or 'auto' if it has columns of text, and gaps={gaps!r} other "
+                "columns of it"
             )
         refuse_dates(X)
-        keys = tuple(key for key in X.columns if key in categories)
-        columns = [public_levels(key, categories[key]) for key in keys]
+        keys = (*(key for key in X.columns if key in categories), *gaps)
+        columns = [public_levels(key, categories.get(key, [KNOWN])) for key in keys]
         codes, seen = np.zeros((len(X), len(keys)), np.intp), {}
         for j, (key, column) in enumerate(zip(keys, columns, strict=True)):
             if column.learnt:
                 seen[j] = quoting_no_records(seen_levels, X[key])
-            else:
+            elif key in categories:
                 codes[:, j] = quoting_no_records(column.codes, X[key])
+            else:
+                codes[:, j] = 2 * quoting_no_records(np.isnan, X[key].to_numpy(np.float64))
         coded = Coded(codes, Expansion(tuple(columns), 0, 0.0))
         coded.seen = seen
         rest = [key for key in X.columns if key not in categories]
         numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
         if rest:
             numbers = quoting_no_records(np.asarray, X[rest], dtype=np.float64)
-            pairs = BoundsScaler(bounds).fit(X[rest]).bounds_
+            pairs = BoundsScaler(bounds).fit(X[rest].fillna(0.0)).bounds_
+            missing = np.isnan(numbers) & [key in gaps for key in rest]
+            numbers = np.where(missing, pairs.mean(axis=1), numbers)
         return cls(tuple(map(str, rest)), numbers, pairs, keys, coded)
 
     def noise(self, strength: float) -> float:

@@ -1,8 +1,10 @@
 """A regression table in one call: a model and its standard errors for one budget."""
 
 import math
+from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,8 @@ def private_regression(
     bounds: Any = None,
     one_hot: Any = (),
     categories: Any = None,
+    gaps: Any = (),
+    interactions: Any = (),
     target_bounds: tuple[float, float] | None = None,
     classes: Any = None,
     schema: Any = None,
@@ -136,7 +140,13 @@ PrivateRidge
         of the dict: so of all columns of text. Another part of the budget counts levels; those that
         are too rare to be told are pooled, the commonest is the reference, and the table says
         which. Other and missing values are levels too. ``bounds`` are then of the other columns,
-        and the model is one of the table's dummies.
+        and the model is one of the table's columns.
+    gaps : sequence, default=()
+        Columns of numbers of a frame X whose cells may be missing. Missing is a level beside the
+        number, which is told if it is not too rare; the number is then the middle of its bounds.
+    interactions : sequence of pairs, default=()
+        Pairs of columns, by number or name, whose products are columns too: of levels, of each
+        dummy. The model is then one of these columns.
     target_bounds : tuple (low, high), default=None
         Public bounds of numbers or counts. None: the model's; where it has none, taken from y,
         with a PrivacyLeakWarning.
@@ -248,7 +258,8 @@ PrivateRidge
     given_weights = weights_in_fit(
         model, {} if sample_weight is None else {"sample_weight": sample_weight}
     )
-    cells = None if categories is None else Cells.of(X, categories, bounds)
+    no_cells = categories is None and not len(gaps)
+    cells = None if no_cells else Cells.of(X, categories, bounds, gaps)
     X, bounds = (
         (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else (cells.numbers, cells.bounds)
     )
@@ -263,7 +274,7 @@ PrivateRidge
         rows: Any = reading.rows(most_rows_of(model, reading.shape[0]))
         one_hot = _places(model, one_hot)
         coded = None if cells is None else replace(reading, X=cells.coded)
-        columns = Columns(bounds, one_hot, cells, coded)
+        columns = Columns(bounds, one_hot, cells, coded, interactions)
         fitted = _Fit.of(model, reading, rows, columns, unit, robust)
         found, said, known = fitted.run()
     table = PrivateSummary.of(
@@ -331,6 +342,7 @@ class Units:
 
     A column within its bounds becomes a number in [-1, 1]. Of a group of dummies each level becomes
     a corner of a regular simplex, that of no dummy too: so no level is alone, as a reference is.
+    Behind them are ``products`` of pairs of columns, of numbers in [-1, 1] and dummies as they are.
     """
 
     bounds: np.ndarray
@@ -338,29 +350,63 @@ class Units:
     shifts: np.ndarray
     radius: float
     one_hot: list[list[int]]
+    products: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, bounds: np.ndarray, one_hot: list[list[int]], intercept: bool) -> "Units":
+    def of(
+        cls,
+        bounds: np.ndarray,
+        one_hot: list[list[int]],
+        intercept: bool,
+        products: Sequence[list[tuple[int, int]]] = (),
+    ) -> "Units":
         """Return units of columns within bounds; without an intercept nothing takes a shift up."""
         if not intercept:
             bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
+        pairs, size = [pair for of in products for pair in of], len(bounds)
+        n_long = size - sum(max(len(group) - 1, 0) for group in one_hot)
+        ends = [np.outer(bounds[i], bounds[j]) for i, j in pairs]
+        bounds = np.vstack([bounds, *([of.min(), of.max()] for of in ends)])
         slopes, shifts = np.diag(2 / np.diff(bounds)[:, 0]), -bounds.sum(axis=1)
         shifts = shifts / np.diff(bounds)[:, 0]
+        alone = np.diag(slopes).copy(), shifts.copy()
         for group in one_hot if intercept else []:
+            alone[0][group], alone[1][group] = 1.0, 0.0
             *corners, reference = helmert(len(group) + 1).T
             low, high = bounds[group].T
             slopes[np.ix_(group, group)] = (corners - reference) / (high - low)[:, None]
             shifts[group] = reference - low @ slopes[np.ix_(group, group)]
-        n_long = len(bounds) - sum(max(len(group) - 1, 0) for group in one_hot)
-        return cls(bounds, slopes, shifts, math.sqrt(n_long), one_hot)
+        for k, (i, j) in enumerate(pairs, size):
+            (a, b), (of_a, of_b) = (part[[i, j]] for part in alone)
+            slopes[[k, i, j], k], shifts[k] = (a * b, a * of_b, of_a * b), of_a * of_b
+        radius = math.sqrt(n_long + sum(map(bool, products)))
+        return cls(bounds, slopes, shifts, radius, one_hot, pairs)
 
     def scaled(self, X: np.ndarray) -> np.ndarray:
         """Return rows in these units, each by itself: BLAS may round a row by its place."""
-        X = np.clip(X, *self.bounds.T).astype(np.float64)
-        scaled = X * np.diag(self.slopes)
+        size = X.shape[1]
+        X = np.clip(X, *self.bounds[:size].T).astype(np.float64)
+        scaled = X * np.diag(self.slopes)[:size]
         for group in self.one_hot:
             scaled[:, group] = row_by_row(X[:, group], self.slopes[np.ix_(group, group)].T)
-        return scaled + self.shifts
+        of_pairs = [
+            self.slopes[k, k] * X[:, i] * X[:, j]
+            + (self.slopes[i, k] * X[:, i] + self.slopes[j, k] * X[:, j])
+            for k, (i, j) in enumerate(self.products, size)
+        ]
+        return np.column_stack([scaled, *of_pairs]) + self.shifts
+
+
+def _pairs(interactions, places):
+    """Return pairs of columns that each interaction multiplies, given the places of names."""
+    if any(len(pair) != 2 or pair[0] == pair[1] for pair in interactions) or not (
+        {key for pair in interactions for key in pair} <= set(places)
+    ):
+        raise ValueError(
+            f"interactions={interactions!r} must be pairs of different columns of X, by number or "
+            "name"
+        )
+    return [list(product(places[one], places[other])) for one, other in interactions]
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,6 +420,7 @@ class Columns:
     one_hot: list[list[int]]
     cells: Cells | None
     coded: Reading | None
+    interactions: Sequence[tuple[Hashable, Hashable]]
 
     def shares(self, budget: Budget, rows: LocalRows) -> tuple[dict[str, Share], dict[str, Any]]:
         """Return what levels are bought by, and records of what is no plain Gaussian release."""
@@ -388,15 +435,20 @@ class Columns:
 
     def most(self, budget: Budget, rows: LocalRows) -> int:
         """Return how many columns there can be, which is public."""
-        if self.cells is None:
-            return rows.shape[1]
-        return self.cells.most_columns(strength_of(rows.n_records, budget.mu, budget.adjacency))
+        most, of = rows.shape[1], 1
+        if self.cells is not None:
+            strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
+            most = self.cells.most_columns(strength)
+            of = most - len(self.bounds)
+        return most + len(self.interactions) * of**2
 
     def ready(
         self, model: Any, rows: LocalRows, spending: Spending
     ) -> tuple[LocalRows, Units, str]:
         """Return rows in units of their bounds, and the levels, which are bought."""
         rows, bounds, one_hot, said = copy(rows), self.bounds, self.one_hot, ""
+        names = list(getattr(model, "feature_names_in_", range(rows.shape[1])))
+        places = {name: [j] for j, name in enumerate(names)}
         if self.cells is not None:
             told, codes = self._told(rows, spending)
             names, dummies = [*self.cells.names, *told.names], told.columns(codes)
@@ -405,12 +457,19 @@ class Columns:
                 names, dummies = [POOLED], [np.zeros(len(codes))]
             bounds = np.vstack([self.bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
             rows.X = np.column_stack([rows.X[:, : len(self.bounds)], *dummies])
+            places = {name: [j] for j, name in enumerate(self.cells.names)}
+            places |= dict(zip(map(str, self.cells.keys), one_hot, strict=True))
+            said = f" Reference levels: {'; '.join(told.references)}. Rare levels are pooled."
+        pairs: list[list[tuple[int, int]]] = []
+        if self.cells is not None or len(self.interactions):
+            pairs = _pairs(self.interactions, places)
+            names = [str(name) if isinstance(name, str) else f"x{name}" for name in names]
+            names += [f"{names[i]} x {names[j]}" for of in pairs for i, j in of]
             model.feature_names_in_ = np.array(names, dtype=object)
             model.n_features_in_ = len(names)
-            said = f" Reference levels: {'; '.join(told.references)}. Rare levels are pooled."
-        units = Units.of(bounds, one_hot, bool(model.fit_intercept))
+        units = Units.of(bounds, one_hot, bool(model.fit_intercept), pairs)
         rows.X = units.scaled(rows.X)
-        size = np.full(len(bounds), 1 / units.radius)
+        size = np.full(len(units.bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
         return rows, units, said
 
