@@ -162,7 +162,7 @@ def test_public_moments_that_no_rows_have_are_refused(moments, message):
 def test_coefficients_are_in_units_of_the_columns(index, dtype):
     X, y = data()
     X = X.astype(dtype)
-    fitted = models(random_state=0)[index].fit(X, y)
+    fitted = models(random_state=0, bounds=None)[index].fit(X, y)
     assert fitted.coef_.dtype == dtype
     learnt = fitted.conditioning_
     centred = X - learnt.mean
@@ -182,7 +182,7 @@ def test_coefficients_are_in_units_of_the_columns(index, dtype):
 def test_training_is_on_the_rows_that_the_map_makes():
     """The same noise on rows mapped beforehand, without conditioning, gives the same model."""
     X, y = data()
-    fitted = PrivateLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    fitted = PrivateLogisticRegression(classes=[0, 1], random_state=0, bounds=None).fit(X, y)
     row_map = fitted.conditioning_.row_map
     scale, offset, norms = row_map.factors(X)
     weights = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights

@@ -88,6 +88,7 @@ def test_pipelines_of_scikit_learn_predict_the_same(name, conditioning):
 def test_pipelines_keep_the_names_of_columns_and_models_without_one_say_so():
     frame = pytest.importorskip("pandas").DataFrame(X, columns=["a", "b", "c"])
     model, y = MODELS["logistic"]
+    model = clone(model).set_params(bounds=None)
     plain = make_pipeline(model.fit(frame, y).to_sklearn())
     assert plain[0].feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names should match"):
@@ -110,6 +111,9 @@ def test_a_map_of_rows_refuses_what_is_none():
         RowMapper(norm=1.0, weights=[1.0, 1.0]).fit(X)
 
 
+STEPS = "BoundsScaler", "RowMapper"
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_skops_loads_what_is_trusted(name):
     skops = pytest.importorskip("skops.io")
@@ -117,7 +121,7 @@ def test_skops_loads_what_is_trusted(name):
     pipeline = make_pipeline(BoundsScaler((-20, 20)), PrivateScaler(), model).fit(X, y)
     for stored, types in (
         (pipeline, TRUSTED),
-        (model.to_sklearn(), [f"{RowMapper.__module__}.RowMapper"]),
+        (model.to_sklearn(), [f"{RowMapper.__module__}.{kind}" for kind in STEPS]),
     ):
         data = skops.dumps(stored)
         assert set(skops.get_untrusted_types(data=data)) <= set(types)

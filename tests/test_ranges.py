@@ -25,7 +25,7 @@ from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.privacy import Budget
+from skdpdyn.privacy import Budget, composition
 from skdpdyn.solvers import NoisySGD
 from skdpdyn.training.ranges import FINER_RANGES, RANGES, bought_ranges, shares_of_ranges
 
@@ -291,3 +291,24 @@ def test_additive_models_have_bounds_of_ranges_wherever_rows_are():
     assert RANGES not in started.mechanism_.names
     with pytest.raises(ValueError, match="plans its noise before bounds are known"):
         PrivateGAMClassifier(**options, solver=NoisySGD("one_pass")).fit(X, LABELS)
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize("columns", ["wide", "narrow"])
+def test_what_was_released_is_what_is_declared(columns):
+    """Whether or not there is something to split: a report proves the guarantee of the record."""
+    X = RAW[:, :2] if columns == "wide" else RAW
+    model = learnt("logistic", np.ascontiguousarray(X))
+    names = model.mechanism_.names
+    assert [names.count(name) for name in (RANGES, FINER_RANGES)] == [1, 1]
+    assert composition(model.mechanism_).mu == pytest.approx(model.privacy_.mu, rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+def test_no_intercept_leaves_0_at_0():
+    model = learnt("logistic", fit_intercept=False)
+    assert np.all(model.ranges_.sum(axis=1) == 0)
+    assert np.all(model.intercept_ == 0)
+    assert learnt("ridge", fit_intercept=False, bounds=(-1, 3), target_bounds=(-3, 3)).ranges_[
+        0
+    ].tolist() == [-3, 3]

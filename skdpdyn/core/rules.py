@@ -58,7 +58,7 @@ FINER_PART = 0.3
 """Part of the share of ranges that splits those that do not reach 0, such as years."""
 
 
-LEAST_RANGES_STRENGTH = 25.0
+LEAST_RANGES_STRENGTH = 32.0
 """The strength over the root of the number of columns from which on their ranges are bought.
 
 Below it noise hides an octave that has half of a column's numbers. Swedish claims at 16 (epsilon

@@ -30,6 +30,11 @@ class Ranges:
     low: np.ndarray
     high: np.ndarray
 
+    def around_zero(self) -> "Ranges":
+        """Return ranges that hold these and have 0 in their middle, for models of no intercept."""
+        farthest = np.maximum(np.abs(self.low), np.abs(self.high))
+        return Ranges(-farthest, farthest)
+
     @property
     def pairs(self) -> np.ndarray:
         """Return the ends, of shape (n_features, 2)."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from skdpdyn.core.expansion import Expansion, Levels, Numbers
 from skdpdyn.core.schema import Schema
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import optional
 from skdpdyn.export.onnx import to_onnx
@@ -39,6 +40,7 @@ _OTHERS: tuple[type, ...] = (
         Conditioning,
         FittedConditioning,
         RowMap,
+        Ranges,
         Expansion,
         Levels,
         Numbers,

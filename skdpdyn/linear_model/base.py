@@ -187,12 +187,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             felt within the training time.
         bounds : "auto", pairs, dict or None, default=None
             Ranges of the columns of dense rows: values beyond count as the nearer end, and columns
-            are trained on in [-1, 1]. "auto": a part of the budget, up to 3.5 %, buys them where it
-            also buys a map of rows (``conditioning``): whatever the units of X, nothing has to be
-            known of it. A ``start`` lends its own. Public bounds, one pair for all columns, one a
-            column, or one for each column name, cost nothing. Do not take them from the data. None:
-            rows are taken as they are, within ``data_norm``. With ``data_norm`` or ``conditioning``
-            "auto" is None; so it is for sparse rows, and for solvers that buy no map.
+            are trained on in [-1, 1]. "auto": up to 7 % of the budget buys them where it also buys
+            a map of rows (``conditioning``) and records are enough: whatever the units of X,
+            nothing has to be known of it. A ``start`` lends its own. Public bounds, one pair for
+            all columns, one a column, or one for each column name, cost nothing. Do not take them
+            from the data. Without an intercept they are widened, so that 0 is in their middle.
+            None: rows are taken as they are, within ``data_norm``. With ``data_norm`` or
+            ``conditioning`` "auto" is None; so it is for sparse rows, and for solvers that buy no
+            map.
         data_norm : float or "auto", default="auto"
             Public bound on the Euclidean norm of a row: longer rows are scaled down to it. Do not
             take it from the data. "auto": the root of the number of columns within ``bounds``,

@@ -72,7 +72,7 @@ class AdditiveModel(PrivateLinearModel):
         epsilon: float = 1.0,
         delta: float | str = "auto",
         *,
-        bounds: Any = None,
+        bounds: Any = "auto",
         categories: Any = "auto",
         interactions: Any = "auto",
         monotonic_cst: Any = None,
@@ -86,9 +86,10 @@ class AdditiveModel(PrivateLinearModel):
             Privacy budget, > 0.
         delta : float or "auto", default="auto"
             Probability of a larger loss, in (0, 1). "auto": 1/n^2.
-        bounds : dict, tuple (low, high) or array-like, default=None
-            Public bounds of the columns of numbers: ``{column: (low, high)}``, or what
-            `BoundsScaler <skdpdyn.preprocessing.BoundsScaler>` takes. Values beyond count as the
+        bounds : "auto", dict, tuple (low, high) or array-like, default="auto"
+            Bounds of the columns of numbers. "auto": up to 7 % of the budget buys them. Public
+            ones, ``{column: (low, high)}`` or what `BoundsScaler
+            <skdpdyn.preprocessing.BoundsScaler>` takes, cost nothing. Values beyond count as the
             nearer bound. Do not take them from the data.
         categories : dict, "auto" or None, default="auto"
             Public levels of the other columns: ``{column: levels}``, a list of them or a type that
@@ -477,7 +478,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         epsilon: float = 1.0,
         delta: float | str = "auto",
         *,
-        bounds: Any = None,
+        bounds: Any = "auto",
         categories: Any = "auto",
         interactions: Any = "auto",
         monotonic_cst: Any = None,
@@ -612,7 +613,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         delta: float | str = "auto",
         *,
         loss: str = "squared",
-        bounds: Any = None,
+        bounds: Any = "auto",
         categories: Any = "auto",
         interactions: Any = "auto",
         monotonic_cst: Any = None,

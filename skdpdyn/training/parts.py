@@ -97,6 +97,8 @@ class ColumnRanges(Part):
         if ranges is None:
             pairs = bought_ranges(rows.octave_counts(), rows.part_counts, spending, rows.dtype.name)
             ranges = Ranges(*pairs.T)
+        if not learning.plan.request.fit_intercept:
+            ranges = ranges.around_zero()
         learning.rows = rows.with_ranges(ranges)
 
 

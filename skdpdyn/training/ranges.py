@@ -9,7 +9,8 @@ person, whose weights add up to at most 1, add a convex combination of such vect
 All else follows from the noisy counts. A range runs from the first to the last cell that stands out
 of the noise; an end that is within a quarter of the other becomes 0. A second release splits what
 the first left wide: large cells into octaves, and ranges that do not reach 0 (years, coordinates)
-into equal parts. Again a record adds at most one to one of each column's counts.
+into equal parts. Again a record adds at most one to one of each column's counts. Where nothing is
+wide, the second release measures what the first did.
 """
 
 import math
@@ -73,14 +74,19 @@ def bought_ranges(
     counts, starts, ends = _in_order(octaves, power), _starts(power), _ends(power)
     of_cells = np.add.reduceat(counts, starts[:-1], axis=1)
     noisy = _in_deviations(names[0], of_cells, n_columns, spending)
-    seen = _seen(noisy, false, np.diff(starts) == 1)
+    is_small = np.diff(starts) == 1
+    seen = _seen(noisy, false, is_small)
     first, sizes = starts[seen], np.diff(starts)[seen]  # of both ends' cells, in octaves
     ranges = _from_zero(ends[first + [0, 1] * sizes], 2.0**-power)
     large, one = sizes > 1, seen[:, 0] == seen[:, 1]
     narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
     split = narrow | large.any(axis=1)
-    if not np.any(split):
-        return ranges
+    if not np.any(split):  # the second release measures the same again
+        again = _in_deviations(names[1], of_cells, n_columns, spending)
+        parts_of = [math.sqrt(spending.shares[name].size) for name in names]
+        noisy = (parts_of[0] * noisy + parts_of[1] * again) / math.hypot(*parts_of)
+        seen = _seen(noisy, false, is_small)
+        return _from_zero(ends[starts[seen + np.array([0, 1])]], 2.0**-power)
     finer = np.zeros((n_columns, 2, PARTS))
     for column, end in np.argwhere(large & ~(one[:, None] & [False, True])):  # one is split once
         start, size = first[column, end], sizes[column, end]
@@ -134,28 +140,51 @@ def _starts(power):
     return np.concatenate([2 * power - places[::-1], 2 * power + 1 + places])
 
 
-def _seen(noisy, false, is_small=True):
+def _seen(noisy, false, is_small=None):
     """Return the first and the last cell of each row that stand out of noise of deviation 1.
 
-    Where none does by itself, neighbours are looked at together; where nothing does, the strongest
-    cell is taken. Then cells beside them that are ``is_small`` are added as long as they are likely
-    to be no noise.
+    Where none does, the strongest one is taken. Then cells beside them are added as long as they
+    are likely to be no noise. ``is_small`` is of signed cells, which are folded where none stands
+    out, and says which are octaves; None: of parts of one range.
     """
     least, seen = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):
-        first = last = int(np.argmax(cells))
-        for width in _WIDTHS:
-            sums = np.convolve(cells, np.ones(width), "valid")
-            if (places := np.flatnonzero(sums > least * math.sqrt(width))).size:
-                first, last = int(places[0]), int(places[-1]) + width - 1
-                break
-        beside = is_small & (cells > _BESIDE)
+        found = _standing_out(cells, least)
+        if found is None and is_small is not None:
+            found = _folded(cells, least)
+        first, last = found or (int(np.argmax(cells)),) * 2
+        beside = (cells > _BESIDE) & (is_small is None or is_small)
         while first > 0 and beside[first - 1]:
             first -= 1
         while last < cells.size - 1 and beside[last + 1]:
             last += 1
         seen[row] = first, last
     return seen
+
+
+def _standing_out(cells, least):
+    """Return the first and the last cell that stand out alone, or else with neighbours, or None."""
+    for width in _WIDTHS:
+        sums = np.convolve(cells, np.ones(width), "valid")
+        if (places := np.flatnonzero(sums > least * math.sqrt(width))).size:
+            return int(places[0]), int(places[-1]) + width - 1
+    return None
+
+
+def _folded(cells, least):
+    """Return what `_standing_out` does of sizes, with the signs that are likely to occur."""
+    zero = cells.size // 2
+    positive, negative = cells[zero + 1 :], cells[:zero][::-1]
+    found = _standing_out((positive + negative) / math.sqrt(2), least)
+    if found is None:
+        return None
+    first, last = found
+    likely = _BESIDE * math.sqrt(last - first + 1)
+    has_positive, has_negative = (
+        float(np.sum(of[first : last + 1])) > likely for of in (positive, negative)
+    )
+    start = zero - 1 - last if has_negative else zero + 1 + first
+    return start, zero + 1 + last if has_positive else zero - 1 - first
 
 
 def _from_zero(ranges, zero):

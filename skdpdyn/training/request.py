@@ -95,7 +95,7 @@ def _ranges_of(model, request):
     bounds: Any = getattr(model, "bounds", None)  # an older class outside may lack it
     lent: Any = getattr(request.conditioning, "ranges", None)
     if is_auto(bounds):
-        of_start = getattr(model.start, "ranges_", None)
+        of_start = None if request.is_sparse else getattr(model.start, "ranges_", None)
         return Ranges(*of_start.T) if lent is None and of_start is not None else lent
     if bounds is None:
         return lent
