@@ -331,6 +331,12 @@ MUTATIONS = [
         "tests/test_spent.py -k 'Ridge and calibrated'",
     ),
     Mutation(
+        "sums of slopes of classes with half of their norm",
+        "lipschitz=bound, smoothness",
+        "lipschitz=bound / 2, smoothness",
+        "tests/test_conditioning.py -k slope",
+    ),
+    Mutation(
         "sums of slopes with half of their norm",
         "lipschitz=math.hypot(1.0, FARTHEST),",
         "lipschitz=1.0,",

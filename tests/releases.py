@@ -236,7 +236,7 @@ def calibrated(way):
 
         def patched(data):
             bought = "calibration_share", "rate_calibration_share", "slope_share"
-            with patch.multiple(rules, **dict.fromkeys(bought, lambda _: 0.1)):
+            with patch.multiple(rules, **dict.fromkeys(bought, lambda *_: 0.1)):
                 return run(data)
 
         return patched

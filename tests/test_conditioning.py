@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -19,7 +19,7 @@ from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.training.conditioning import Conditioning
-from skdpdyn.training.slope import SUMS, posterior
+from skdpdyn.training.slope import SUMS, posterior, posterior_of_classes, sums_of_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 ADJACENCIES = ["replace_one", "add_remove"]
@@ -322,3 +322,26 @@ def test_a_slope_is_the_posterior_mean_of_one_step():
     )
     assert slope < -0.2
     assert posterior(out.sum(axis=1), 1e9) == pytest.approx((0, 0), abs=1e-6)
+
+
+def test_a_slope_of_classes_is_the_posterior_mean_of_one_step():
+    """The sums are those of numpy, and no scores, however far apart, make them longer."""
+    rng, n_classes = np.random.default_rng(0), 4
+    loss = sums_of_classes(n_classes)
+    for spread in (1.0, 3.0, 6.0, 50.0):
+        raw, base = rng.normal(0, spread, (n_classes, 4000)), rng.normal(0, 1, (n_classes, 1))
+        raw[:, ::3] = np.clip(raw[:, ::3], base - 6, base + 6)
+        y, out = rng.integers(0, n_classes, 4000), np.empty((2 * n_classes, 4000))
+        given = np.vstack([raw, np.broadcast_to(base, raw.shape)])
+        loss.residual(given.copy(), y.astype(float), out)
+        p, u = softmax(raw, axis=0), np.clip(raw - base, -6, 6)
+        mean = np.sum(p * u, axis=0)
+        both = mean - u[y, np.arange(4000)], (np.sum(p * u**2, axis=0) - mean**2) / 6
+        np.testing.assert_allclose(out[:2], both, atol=1e-9)
+        assert not np.any(out[2:])
+        assert np.linalg.norm(out, axis=0).max() <= loss.lipschitz * (1 + 1e-12)
+    sums = np.array([-30.0, 50.0])
+    slope, shift = posterior_of_classes(sums, 2.0)
+    assert slope == pytest.approx(30 * 300 / (300**2 + 4**2))
+    assert shift == 0
+    assert posterior_of_classes(-sums, 1.0)[0] == 0  # variances of noise alone

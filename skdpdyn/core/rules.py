@@ -350,9 +350,15 @@ def calibration_share(strength: float) -> float:
     return 0.02 if strength >= 200 else 0.0
 
 
-def slope_share(strength: float) -> float:
-    """Return the share of mu^2 of the slope of residuals after training; 0: it is not bought."""
-    return 0.03 if strength >= 200 else 0.0
+def slope_share(strength: float, n_outputs: int, n_parameters: int) -> float:
+    """Return the share of mu^2 of the slope of residuals after training; 0: it is not bought.
+
+    Log losses of several classes are 3 to 13 % lower with it on digits, pen digits and MNIST at a
+    strength of 1 to 4 a parameter, and 1 to 3 % higher from 14 on.
+    """
+    if n_outputs == 1:
+        return 0.03 if strength >= 200 else 0.0
+    return 0.03 if 400 <= strength < 8 * n_parameters else 0.0
 
 
 MEAN_ROW_SHARE = 0.05
@@ -367,7 +373,11 @@ SLOPE_PRIOR = 0.15, 0.25
 """Deviations of a shift of raw predictions, and of a change of their slope, before any is seen."""
 
 
-SLOPES = 0.3, 1.5
+SLOPE_PRIOR_OF_CLASSES = 0.5
+"""The second of several classes, whose bounds on residuals bend probabilities more."""
+
+
+SLOPES = 0.3, 2.0
 """The least and the largest slope."""
 
 

@@ -2,7 +2,8 @@
 
 What noise and clipping make of a score is a straight line in it, about. So once training is over, a
 fit buys sums over its records of the residual, and of the residual times the score, with what they
-change by if scores move, and takes one step that a prior keeps short.
+change by if scores move, and takes one step that a prior keeps short. Of several classes it buys
+the slope alone, one for all.
 
 A fit of persons makes a mean person's predictions right, whose rows weigh 1/k. Persons with many
 rows may have another rate, so that risks of all rows do not add up to what happens. Where that is
@@ -55,16 +56,58 @@ p = 1, 8.9 elsewhere. Kernels clip what is beyond.
 """
 
 
+FARTHEST_OF_CLASSES = 6.0
+"""The same where classes are several: with 3 the slope of confident predictions is wrong."""
+
+
+def _sums_of_classes(raw_prediction, y, out):
+    """Write a row's residuals times its scores, added up, and a sixth of what that changes by."""
+    n_classes = raw_prediction.shape[0] // 2
+    for i in range(y.size):
+        most = raw_prediction[0, i]
+        for c in range(1, n_classes):
+            most = max(most, raw_prediction[c, i])
+        total = first = second = of_class = 0.0
+        for c in range(n_classes):
+            p = math.exp(raw_prediction[c, i] - most)
+            u = raw_prediction[c, i] - raw_prediction[n_classes + c, i]
+            u = u if u < FARTHEST_OF_CLASSES else FARTHEST_OF_CLASSES  # NaN too
+            u = u if u > -FARTHEST_OF_CLASSES else -FARTHEST_OF_CLASSES
+            total += p
+            first += p * u
+            second += p * u * u
+            of_class = u if y[i] == c else of_class
+            out[c, i] = out[n_classes + c, i] = 0.0
+        first /= total
+        out[0, i] = first - of_class
+        out[1, i] = (second / total - first * first) / FARTHEST_OF_CLASSES
+
+
+def sums_of_classes(n_classes: int) -> Loss:
+    """Return two numbers of a row, of its scores and of the base rates': no loss, but bounded.
+
+    With g the first, the variance v of scores is at most 36, and at most g (12 - g) where g > 6: of
+    the label's score and the mean a of all others, D apart, with q the probability of these, g is
+    q D and v at most q (1 - q) D^2 + q (36 - a^2), where a >= D - 6. So the square of their norm,
+    g^2 + v^2/36, is at most 144. Kernels clip what is beyond.
+    """
+    bound = 2 * FARTHEST_OF_CLASSES
+    return Loss(
+        "slope", _sums_of_classes, lipschitz=bound, smoothness=36.0, n_outputs=2 * n_classes
+    )
+
+
 class Slope(Part):
-    """A slope and a shift of raw predictions, of two classes."""
+    """A slope and a shift of raw predictions of two classes, or a slope of those of several."""
 
     def share(self, request):
         """See `Part.share`."""
         units = request.family.units
-        if not request.fit_intercept or request.loss.n_outputs > 1 or units is None:
+        if not request.fit_intercept or units is None:
             return {}
-        size = rules.slope_share(request.strength) if units.has_probabilities else 0.0
-        return {SUMS_OF_SLOPE: Share(size)} if size else {}
+        n_outputs = request.loss.n_outputs
+        size = rules.slope_share(request.strength, n_outputs, n_outputs * request.n_features)
+        return {SUMS_OF_SLOPE: Share(size)} if size and units.has_probabilities else {}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -72,15 +115,14 @@ class Slope(Part):
             return
         objective, units = learning.plan.objective, learning.plan.request.family.units
         coef, intercept = objective.split(learning.theta)
-        shares = units.weighted(learning, spending)
-        base = units.raw(shares / shares.sum(), 1)
-        intercepts = np.concatenate([intercept, base, np.zeros(SUMS.n_outputs - 2)])
-        coefs = np.zeros((SUMS.n_outputs, coef.size))
-        coefs[0] = coef
+        n, shares = len(coef), units.weighted(learning, spending)
+        base, loss = units.raw(shares / shares.sum(), n), SUMS if n == 1 else sums_of_classes(n)
+        intercepts, coefs = np.zeros(loss.n_outputs), np.zeros((loss.n_outputs, coef.shape[1]))
+        intercepts[: 2 * n], coefs[:n] = np.concatenate([intercept, base]), coef
         sums, std = sums_of_rows(
-            SUMS_OF_SLOPE, SUMS, SUMS.lipschitz, coefs, intercepts, learning, spending
+            SUMS_OF_SLOPE, loss, loss.lipschitz, coefs, intercepts, learning, spending
         )
-        by_slope, by_shift = posterior(sums, std)
+        by_slope, by_shift = (posterior if n == 1 else posterior_of_classes)(sums, std)
         slope = min(max(1 + by_slope, rules.SLOPES[0]), rules.SLOPES[1])
         moved = base + slope * (intercept - base) + by_shift
         learning.theta = np.append(slope * coef, moved / objective.intercept_scaling)
@@ -93,6 +135,12 @@ def posterior(sums: np.ndarray, std: float) -> tuple[float, float]:
     left = bend @ prior @ bend.T + std**2 * np.eye(2)
     shift, slope = -prior @ bend.T @ np.linalg.solve(left, residuals)
     return slope, shift
+
+
+def posterior_of_classes(sums: np.ndarray, std: float) -> tuple[float, float]:
+    """Return the posterior mean of a change of slope, and no shift."""
+    residual, bend = float(sums[0]), FARTHEST_OF_CLASSES * max(float(sums[1]), 0.0)
+    return -residual * bend / (bend**2 + (std / rules.SLOPE_PRIOR_OF_CLASSES) ** 2), 0.0
 
 
 SLOPE = Slope()
