@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.expansion import Expansion, Levels
+from skdpdyn.core.expansion import Expansion, Levels, bounds_by_column
 from skdpdyn.data.coded import Coded
-from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy.checks import is_auto
-from skdpdyn.training.additive import is_text, public_levels, seen_levels
+from skdpdyn.training.additive import is_text, numbers_in, public_levels, seen_levels
 from skdpdyn.training.base import quoting_no_records, refuse_dates
 
 COUNTS_OF_LEVELS, LEVELS_SHARE = "counts of levels", 0.03
@@ -69,26 +68,25 @@ class Cells:
                 "columns of it"
             )
         refuse_dates(X)
-        keys = (*(key for key in X.columns if key in categories), *gaps)
-        columns = [public_levels(key, categories.get(key, [KNOWN])) for key in keys]
-        codes, seen = np.zeros((len(X), len(keys)), np.intp), {}
+        rest = [key for key in X.columns if key not in categories]
+        numbers = [quoting_no_records(numbers_in, X[key]) for key in rest]
+        codes = [2 * np.isnan(of) for of, key in zip(numbers, rest, strict=True) if key in gaps]
+        keys = [key for key in X.columns if key in categories]
+        columns, seen = [public_levels(key, categories[key]) for key in keys], {}
         for j, (key, column) in enumerate(zip(keys, columns, strict=True)):
             if column.learnt:
                 seen[j] = quoting_no_records(seen_levels, X[key])
-            elif key in categories:
-                codes[:, j] = quoting_no_records(column.codes, X[key])
-            else:
-                codes[:, j] = 2 * quoting_no_records(np.isnan, X[key].to_numpy(np.float64))
-        coded = Coded(codes, Expansion(tuple(columns), 0, 0.0))
+            codes.insert(j, quoting_no_records(column.codes, X[key]))
+        keys += [key for key in rest if key in gaps]
+        columns += [Levels((KNOWN,))] * (len(keys) - len(columns))
+        coded = Coded(np.column_stack(codes), Expansion(tuple(columns), 0, 0.0))
         coded.seen = seen
-        rest = [key for key in X.columns if key not in categories]
-        numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
+        of_numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
         if rest:
-            numbers = quoting_no_records(np.asarray, X[rest], dtype=np.float64)
-            pairs = BoundsScaler(bounds).fit(X[rest].fillna(0.0)).bounds_
-            missing = np.isnan(numbers) & [key in gaps for key in rest]
-            numbers = np.where(missing, pairs.mean(axis=1), numbers)
-        return cls(tuple(map(str, rest)), numbers, pairs, keys, coded)
+            pairs = bounds_by_column(bounds, "bounds", len(rest), rest)
+            missing = np.isnan(numbers).T & [key in gaps for key in rest]
+            of_numbers = np.where(missing, pairs.mean(axis=1), np.column_stack(numbers))
+        return cls(tuple(map(str, rest)), of_numbers, pairs, tuple(keys), coded)
 
     def noise(self, strength: float) -> float:
         """Return the part of the records that noise makes of a level, by the root of their rank."""

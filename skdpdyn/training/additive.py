@@ -363,7 +363,7 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
     cells = Coded(codes, expansion)
     if reset and learns_ranges(expansion.columns):
         every = slice(0, n_rows)
-        cells.portions = lambda: iter([(every, lambda j: _numbers_of(take(every, j)))])
+        cells.portions = lambda: iter([(every, lambda j: numbers_in(take(every, j)))])
     if reset:  # until levels are bought, all of them are "other"
         private = [j for j, column in enumerate(expansion.columns) if column is _PRIVATE]
         cells.seen = {j: quoting_no_records(seen_levels, take(slice(None), j)) for j in private}
@@ -458,10 +458,10 @@ def with_levels(cells: Coded, shown: Sequence[np.ndarray]) -> Coded:
 
 
 def _codes(column, values):
-    return column.codes(values if isinstance(column, Levels) else _numbers_of(values))
+    return column.codes(values if isinstance(column, Levels) else numbers_in(values))
 
 
-def _numbers_of(values):
+def numbers_in(values: Any) -> np.ndarray:
     """Return the numbers of a column, NaN where they are missing."""
     if (moments := _moments_of(values)) is not None:
         return moments
