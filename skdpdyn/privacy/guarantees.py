@@ -125,6 +125,8 @@ class Guarantee(Checked, ABC):
     unit: str
     # largest relative error of a numerical epsilon, on the safe side
     accuracy: float = 0.0
+    # whether the Renyi curve is that of the pair of the profile, which says more
+    _of_pair = False
 
     def __getattr__(self, name: str) -> Any:
         if name == "mu":
@@ -577,6 +579,8 @@ class GaussianDP(Guarantee):
     failure: Failure = 0.0
     unit: Unit = "record"
 
+    _of_pair = True
+
     def _delta(self, epsilon: Array) -> Any:  # exact, accurate down to 1e-300
         if self.failure:
             epsilon = np.minimum(epsilon, self._last_useful_epsilon)
@@ -946,6 +950,8 @@ class ApproximateDP(Guarantee):
     at_delta: Annotated[float, number(lambda x: 0 <= x <= 1, "in [0, 1]")] = 0.0
     adjacency: Neighbours = Adjacency.REPLACE_ONE
     unit: Unit = "record"
+
+    _of_pair = True
 
     def _delta(self, epsilon: Array) -> Any:
         # below `at_epsilon` by the two lines of hypothesis testing

@@ -61,6 +61,8 @@ class LaplaceDP(Guarantee):
     adjacency: Neighbours = Adjacency.REPLACE_ONE
     unit: Unit = "record"
 
+    _of_pair = True
+
     at_delta = 0.0  # no field: what holds at `at_epsilon`
 
     def _delta(self, epsilon: Array) -> Any:

@@ -75,6 +75,8 @@ class ProfileMixture(Guarantee):
     adjacency: Neighbours = Adjacency.REPLACE_ONE
     unit: Unit = "record"
 
+    _of_pair = True
+
     def __post_init__(self) -> None:
         mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
         if mus.size == 0:

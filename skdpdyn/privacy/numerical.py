@@ -50,6 +50,8 @@ from skdpdyn.privacy.stored import stored, stored_part
 class Pair(Guarantee):
     """A guarantee by a dominating pair of laws, whose profiles in both directions are known."""
 
+    _of_pair = True
+
     def _delta(self, epsilon: Array) -> Any:
         flat = np.minimum(epsilon.ravel(), LARGEST_LOSS)  # delta is no larger beyond
         return np.max(self._profiles(flat), axis=0).reshape(epsilon.shape)
@@ -399,8 +401,8 @@ class PrivacyLossDP(Guarantee):
             bounds = bounds if losses is None else [losses, *bounds]
         return min(self._largest_loss, *(each.epsilon(delta) for each in bounds), math.inf)
 
-    @property
-    def _largest_loss(self) -> float:
+    @cached_property
+    def _largest_loss(self) -> float:  # type: ignore[override]
         if self.failure:
             return math.inf
         largest = math.fsum(count * part.epsilon(0.0) for part, count in self.parts)
@@ -451,7 +453,7 @@ class PrivacyLossDP(Guarantee):
         losses = ComposedLosses(self.parts, self.accuracy).band(_band(delta))
         return math.inf if losses is None else losses.error
 
-    @property
+    @cached_property
     def _is_void(self) -> bool:
         """Whether some part promises nothing."""
         return any(part.delta(math.inf) >= 1 for part, _ in self.parts)
@@ -622,7 +624,7 @@ class ComposedLosses:
 
     def holds(self, delta: float) -> bool:
         """Return whether a Renyi bound says no more than the grid of a delta: that of its pairs."""
-        pairs = all(isinstance(part, GaussianDP | Pair) for part, _ in self.parts)
+        pairs = all(part._of_pair for part, _ in self.parts)
         return pairs and self._grid(_band(delta)).error <= self.accuracy
 
     def _is_rough(self, number: int) -> bool:
