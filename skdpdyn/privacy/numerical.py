@@ -59,9 +59,13 @@ class Pair(Guarantee):
     @property
     def neighboring_relation(self) -> Any:
         """REPLACE_ONE or ADD_OR_REMOVE_ONE, as our adjacency says."""
-        relations = dp_accounting().NeighboringRelation
-        replaced = self.adjacency is Adjacency.REPLACE_ONE
-        return relations.REPLACE_ONE if replaced else relations.ADD_OR_REMOVE_ONE
+        return _relation(self.adjacency)
+
+
+def _relation(adjacency: Any) -> Any:
+    relations = dp_accounting().NeighboringRelation
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    return relations.REPLACE_ONE if replaced else relations.ADD_OR_REMOVE_ONE
 
 
 @stored
@@ -402,7 +406,7 @@ class PrivacyLossDP(Guarantee):
         return min(self._largest_loss, *(each.epsilon(delta) for each in bounds), math.inf)
 
     @cached_property
-    def _largest_loss(self) -> float:  # type: ignore[override]
+    def _largest_loss(self) -> float:
         if self.failure:
             return math.inf
         largest = math.fsum(count * part.epsilon(0.0) for part, count in self.parts)
@@ -516,7 +520,10 @@ class PrivacyLossDP(Guarantee):
             events.append(library.SelfComposedDpEvent(part.dp_event, count))
         return events[0] if len(events) == 1 else library.ComposedDpEvent(events)
 
-    neighboring_relation = Pair.neighboring_relation
+    @property
+    def neighboring_relation(self) -> Any:
+        """REPLACE_ONE or ADD_OR_REMOVE_ONE, as our adjacency says."""
+        return _relation(self.adjacency)
 
     def _renyi_curve(self) -> Any:
         return None if self.failure else self._summed_curve()
