@@ -334,7 +334,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Returns
         -------
         Guarantee
-            Equal to ``privacy_`` after such a fit of records; by persons, but for its unit.
+            Equal to ``privacy_`` after such a fit of records; by persons, but for its unit. Labels
+            that are left to "auto" count as bought, as whole numbers are.
 
         Raises
         ------

@@ -182,7 +182,7 @@ class Labels(Targets):
             {"classes_": classes},
             leaks,
             encode=encode,
-            class_weights=_class_weights(model.class_weight, classes),
+            class_weights=_class_weights(model.class_weight, classes, listed(model.classes)),
         )
 
     def found(self, y):
@@ -373,13 +373,18 @@ def scaling(low, high, centred):
     return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
 
 
-def _class_weights(given, classes):
-    """Return public weights of the classes, the largest 1; None where none are given."""
+def _class_weights(given, classes, public):
+    """Return public weights of the classes, the largest 1; None where none are given.
+
+    A label that is no class is refused, but where classes are not ``public``: they were paid for.
+    """
     if not isinstance(given, dict):
         return None
     position = {label: code for code, label in enumerate(classes.tolist())}
     weights = np.ones(classes.size)
     for label, weight in given.items():
+        if label not in position and public is None:
+            continue
         if label not in position:
             raise ValueError(f"class_weight has the label {label!r}, which is not one of classes")
         name = f"class_weight of {label!r}"
