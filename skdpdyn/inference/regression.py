@@ -274,7 +274,8 @@ PrivateRidge
         rows: Any = reading.rows(most_rows_of(model, reading.shape[0]))
         one_hot = _places(model, one_hot)
         coded = None if cells is None else replace(reading, X=cells.coded)
-        columns = Columns(bounds, one_hot, cells, coded, interactions)
+        pairs = _checked_pairs(interactions, model, cells)
+        columns = Columns(bounds, one_hot, cells, coded, pairs)
         fitted = _Fit.of(model, reading, rows, columns, unit, robust)
         found, said, known = fitted.run()
     table = PrivateSummary.of(
@@ -397,16 +398,17 @@ class Units:
         return np.column_stack([scaled, *of_pairs]) + self.shifts
 
 
-def _pairs(interactions, places):
-    """Return pairs of columns that each interaction multiplies, given the places of names."""
-    if any(len(pair) != 2 or pair[0] == pair[1] for pair in interactions) or not (
-        {key for pair in interactions for key in pair} <= set(places)
-    ):
+def _checked_pairs(interactions, model, cells):
+    """Return pairs of columns to multiply, or an error before anything is bought."""
+    known = [*getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    known = known if cells is None else [*cells.names, *cells.keys]
+    pairs = [tuple(pair) for pair in interactions]
+    if not all(len(set(pair) & set(known)) == len(pair) == 2 for pair in pairs):
         raise ValueError(
             f"interactions={interactions!r} must be pairs of different columns of X, by number or "
             "name"
         )
-    return [list(product(places[one], places[other])) for one, other in interactions]
+    return pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,12 +437,14 @@ class Columns:
 
     def most(self, budget: Budget, rows: LocalRows) -> int:
         """Return how many columns there can be, which is public."""
-        most, of = rows.shape[1], 1
+        most, sizes = rows.shape[1], {}
         if self.cells is not None:
             strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
             most = self.cells.most_columns(strength)
-            of = most - len(self.bounds)
-        return most + len(self.interactions) * of**2
+            sizes = dict.fromkeys(self.cells.keys, most)
+            every = zip(self.cells.keys, self.cells.coded.expansion.columns, strict=True)
+            sizes |= {key: min(one.n_cells, most) for key, one in every if not one.learnt}
+        return most + sum(math.prod(sizes.get(key, 1) for key in of) for of in self.interactions)
 
     def ready(
         self, model: Any, rows: LocalRows, spending: Spending
@@ -457,12 +461,12 @@ class Columns:
                 names, dummies = [POOLED], [np.zeros(len(codes))]
             bounds = np.vstack([self.bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
             rows.X = np.column_stack([rows.X[:, : len(self.bounds)], *dummies])
-            places = {name: [j] for j, name in enumerate(self.cells.names)}
-            places |= dict(zip(map(str, self.cells.keys), one_hot, strict=True))
+            places = dict(zip(self.cells.keys, one_hot, strict=True))
+            places |= {name: [j] for j, name in enumerate(self.cells.names)}  # with gaps, too
             said = f" Reference levels: {'; '.join(told.references)}. Rare levels are pooled."
         pairs: list[list[tuple[int, int]]] = []
         if self.cells is not None or len(self.interactions):
-            pairs = _pairs(self.interactions, places)
+            pairs = [list(product(places[a], places[b])) for a, b in self.interactions]
             names = [str(name) if isinstance(name, str) else f"x{name}" for name in names]
             names += [f"{names[i]} x {names[j]}" for of in pairs for i, j in of]
             model.feature_names_in_ = np.array(names, dtype=object)
