@@ -208,7 +208,7 @@ def test_candidates_are_equally_likely():
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("changes", [{}, {"shape": 1.0}, {"test_size": None}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"shape": 1.0}, {"test_size": 0.2}], ids=str)
 def test_the_total_meets_the_budget_and_dp_accounting(adjacency, changes):
     estimator = clone(LOGISTIC).set_params(adjacency=adjacency)
     fitted = search(estimator, **changes).fit(X, Y)
@@ -240,9 +240,9 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
 
     monkeypatch.setattr(private_search, "run_trial", spy)
     for changes, sizes in (
-        ({}, (160, 40)),
+        ({}, (200, 200)),
+        ({"test_size": 0.2}, (160, 40)),
         ({"test_size": 50}, (150, 50)),
-        ({"test_size": None}, (200, 200)),
     ):
         trials.clear()
         chosen = search(**changes)
