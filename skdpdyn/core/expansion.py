@@ -416,7 +416,7 @@ class Expansion:
         ]
         return np.append(0, np.cumsum(sizes))
 
-    @property
+    @cached_property
     def head(self) -> "Expansion":
         """The expansion with the lowest products of each pair alone."""
         return replace(self, order=1)

@@ -13,6 +13,7 @@ from skdpdyn.core.expansion import Expansion, Levels, Numbers, bounds_by_column,
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto
+from skdpdyn.support.blas import in_threads, threads_of
 from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_records, validated
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
@@ -356,10 +357,14 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
     else:
         expansion = model.expansion_
     codes = np.empty((n_rows, len(expansion.columns)), expansion.code_dtype)
-    for first in range(0, n_rows, _AT_ONCE):
+
+    def write(first):
         part = slice(first, first + _AT_ONCE)
         for j, column in enumerate(expansion.columns):
             codes[part, j] = quoting_no_records(_codes, column, take(part, j))
+
+    n_threads = threads_of(model.n_jobs, codes.size) if reset else 1
+    list(in_threads(write, range(0, n_rows, _AT_ONCE), n_threads))
     cells = Coded(codes, expansion)
     if reset and learns_ranges(expansion.columns):
         every = slice(0, n_rows)
