@@ -15,7 +15,7 @@ AT_ONE = "accuracy", "auc", "log_loss", "ece", "ratio", "r2", "seconds", "megaby
 def read(path):
     """Return the lines with a score each, AUC or R2, those without privacy at every epsilon."""
     lines = pd.read_csv(path)
-    lines = lines[lines["splits"] > 0]
+    lines = lines[(lines["splits"] > 0) & lines["epsilon"].isin([*EPSILONS, np.nan])]
     for end in ("", "_error"):
         lines[f"score{end}"] = lines[f"auc{end}"].fillna(lines[f"r2{end}"])
     without = lines["relation"] == "none"
@@ -48,11 +48,11 @@ def scores(lines):
     text = ""
     for table, block in lines.groupby("table", sort=False):
         name = "AUC" if block["r2"].isna().all() else "R2"
-        text += f"{f'{table}, {name}':<34}" + "".join(f"{e:>13g}" for e in EPSILONS) + "\n"
+        text += f"{f'{table}, {name}':<34}" + "".join(f"{e:>15g}" for e in EPSILONS) + "\n"
         for label, own in block.groupby("label", sort=False):
             found = {line.epsilon: _score(line) for line in own.itertuples()}
             shown = EPSILONS if own["relation"].iloc[0] != "none" else EPSILONS[:1]
-            cells = "".join(f"{found.get(epsilon, ''):>13}" for epsilon in shown)
+            cells = "".join(f"{found.get(epsilon, ''):>15}" for epsilon in shown)
             text += f"{label:<34}{cells}".rstrip() + "\n"
         text += "\n"
     return text
@@ -76,29 +76,40 @@ def estimates(lines):
 
 
 def losses(lines):
-    """Return where a private rival is ahead of our best, and what is left to boosting."""
-    ours = lines[lines["model"].isin(OURS)].sort_values("score")
-    best = ours.drop_duplicates(["table", "epsilon", "relation"], keep="last")
-    private = lines[~lines["model"].isin(OURS) & (lines["relation"] != "none")]
-    pairs = private.merge(best, on=["table", "epsilon", "relation"], suffixes=("", "_ours"))
-    ahead = pairs[pairs["score"] > pairs["score_ours"]]
-    text = "A private rival is ahead of our better model under its relation, AUC or R2:\n"
-    for one in ahead.itertuples():
-        gap = (one.score - one.score_ours) / np.hypot(one.score_error, one.score_error_ours)
-        text += (
-            f"  {one.table:<11} epsilon {one.epsilon:<4g} {one.label:<29} {_score(one)}, "
-            f"{one.model_ours} {one.score_ours:.3f}: {gap:.1f} errors\n"
-        )
-    text += f"  {len(ahead)} of {len(pairs)} cells\n\n"
-    text += "What boosting without privacy has over our better model, replace_one:\n"
+    """Return where others are ahead of ours, and what nothing declared and boosting leave."""
+    rivals = lines[~lines["model"].isin(OURS) & (lines["relation"] != "none")]
+    text = ""
+    for own in ("additive", "linear"):
+        text += _ahead(f"A private rival is ahead of our {own} model", rivals, lines, own)
+    linear, additive = (lines[lines["model"] == model] for model in ("linear", "additive"))
+    text += _ahead("Our linear model is ahead of our additive one", linear, lines, "additive", 2)
+    title = "Facts that were given are ahead of bought ones"
+    text += _ahead(title, additive, lines, "additive undeclared", 2)
     heads = "".join(f"{f'at {epsilon:g}':>10}" for epsilon in EPSILONS)
+    text += "What boosting without privacy has over our additive model, replace_one\n"
     text += f"  {'table':<11}{'boosting':>10}{heads}\n"
-    best = best[best["relation"] == "replace_one"].set_index(["table", "epsilon"])["score"]
+    best = additive[additive["relation"] == "replace_one"]
+    best = best.set_index(["table", "epsilon"])["score"]
     boosting = lines[lines["model"] == "boosting without privacy"]
     for table, score in boosting.drop_duplicates("table").set_index("table")["score"].items():
         gaps = (score - best.get((table, epsilon), np.nan) for epsilon in EPSILONS)
         text += f"  {table:<11}{score:>10.3f}" + "".join(f"{gap:>+10.3f}" for gap in gaps) + "\n"
     return text
+
+
+def _ahead(title, theirs, lines, own, errors=0.0):
+    """Return cells in which others are ahead of one of our models by so many standard errors."""
+    ours = lines[lines["model"] == own]
+    pairs = theirs.merge(ours, on=["table", "epsilon", "relation"], suffixes=("", "_ours"))
+    pairs["gap"] = pairs["score"] - pairs["score_ours"]
+    pairs["gap"] /= np.hypot(pairs["score_error"], pairs["score_error_ours"])
+    ahead = pairs[pairs["gap"] > errors]
+    more = f" by more than {errors:g} standard errors" if errors else ""
+    text = f"{title}{more}, AUC or R2: {len(ahead)} of {len(pairs)} cells\n"
+    for one in ahead.itertuples():
+        text += f"  {one.table:<11}epsilon {one.epsilon:<5g}{one.label:<27}{_score(one)} over "
+        text += f"{one.score_ours:.3f}, {one.gap:.1f} errors\n"
+    return text + "\n"
 
 
 def readme_table(lines):
@@ -123,25 +134,27 @@ def readme_table(lines):
 
 
 def draw(lines):
-    """Draw mean ranks over tables by epsilon, a panel for each relation."""
+    """Draw mean ranks over tables by epsilon, of models with lines at all, by relation."""
     import matplotlib as mpl
 
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained", sharey=True)
+    names, handles = list(dict.fromkeys(lines["model"])), {}
     for axis, relation in zip(axes, ("add_remove", "replace_one"), strict=True):
-        some = lines[lines["relation"].isin([relation, "none"])].copy()
-        some["rank"] = some.groupby(["table", "epsilon"])["score"].rank(ascending=False)
+        some = lines[lines["relation"].isin([relation, "none"])]
+        some = some[some.groupby("model")["epsilon"].transform("nunique") == len(EPSILONS)]
+        some = some.assign(rank=some.groupby(["table", "epsilon"])["score"].rank(ascending=False))
         for model, own in some.groupby("model", sort=False):
             ranks = own.groupby("epsilon")["rank"].mean()
-            open_ = own["relation"].iloc[0] == "none"
-            style = {"linestyle": ":", "alpha": 0.7} if open_ else {"marker": "o"}
-            width = 2.5 if model in OURS else 1.2
-            axis.plot(ranks.index, ranks, label=model, linewidth=width, **style)
+            style = {"color": plt.get_cmap("tab20")(names.index(model))}
+            style |= {"linestyle": ":"} if own["relation"].iloc[0] == "none" else {"marker": "o"}
+            style["linewidth"] = 2.5 if model in OURS else 1.2
+            (handles[model],) = axis.plot(ranks.index, ranks, **style)
         axis.set(title=f"{relation} (dotted: without privacy)", xscale="log", xlabel="epsilon")
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
-        axis.legend(fontsize="x-small", ncols=2)
     axes[0].set_ylabel("mean rank over tables; 1 is the best")
     axes[0].invert_yaxis()
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(DOC / "arena_ranks.png", dpi=110)

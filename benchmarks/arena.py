@@ -171,13 +171,6 @@ def write_lines(path, lines):
         writer.writerows(lines[key] for key in keys)
 
 
-def published():
-    """Return the lines of figures that others published."""
-    for table, epsilon, score, value in PUBLISHED:
-        line = {"table": table, "model": "S-BDT, published", "epsilon": epsilon, "note": SOURCE}
-        yield line | {"relation": "", score: f"{value:.3f}"}
-
-
 def tables(options, folder):
     """Yield names and files of the tables: those of the folder, or ours with their schemas."""
     own = [path for path in sorted(options.data.glob("*.csv*")) if schema_of(path)]
@@ -211,7 +204,9 @@ def main(arguments=None):
     asked = {"epsilons": options.epsilon or (EPSILONS[:1] if options.quick else EPSILONS)}
     asked["splits"] = QUICK["splits"] if options.quick else N_SPLITS
     lines = read_lines(options.csv) if options.csv else {}
-    lines |= {tuple(str(line[name]) for name in KEY): line for line in published()}
+    for table, epsilon, score, value in PUBLISHED:
+        key = table, "S-BDT, published", str(epsilon), ""
+        lines[key] = dict(zip(KEY, key, strict=True)) | {score: f"{value:.3f}", "note": SOURCE}
     of_commit = commit()
     with tempfile.TemporaryDirectory() as folder:
         folder, work = Path(folder), []

@@ -282,8 +282,7 @@ def line(cell, repetitions):
 def main(arguments=None):
     """Print a line for each cell."""
     made = parser(__doc__)
-    made.add_argument("--repetitions", type=int, default=2000, help="of up to 20,000 records")
-    made.add_argument("--large-repetitions", type=int, default=200, help="of more records")
+    made.add_argument("--repetitions", type=int, default=2000, help="a tenth of large cells")
     both = ["add_remove", "replace_one"]
     grid = {
         "form": (FORMS, str),
@@ -310,7 +309,7 @@ def main(arguments=None):
         cells = product(FORMS, both[:1], ["correlated"], [20_000], [2], [1.0], METHODS)
     cells = [cell for cell in cells if cell[-1] not in RIVALS or cell[0] == "linear"]
     lines = Parallel(n_jobs=asked.jobs, return_as="generator")(
-        delayed(line)(cell, asked.repetitions if cell[3] <= LARGE else asked.large_repetitions)
+        delayed(line)(cell, asked.repetitions if cell[3] <= LARGE else asked.repetitions // 10)
         for cell in cells
     )
     for told in lines:

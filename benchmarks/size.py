@@ -13,8 +13,7 @@ an import between rooms against what they import when they are loaded.
 time in this process, and counts the functions and files of the package that the fit enters
 (``sys.setprofile``: functions of Python that have a name, not what is compiled), each once, and
 those that X passes through: called with an argument that is X's memory, as an array or as rows that
-hold one. What reads a property of rows is none. ``--verbose`` names these calls, in the order of
-the first.
+hold one. What reads a property of rows is none.
 
 Minutes: 0.1, and 0.3 with ``--trace``; ``--quick`` changes nothing.
 """
@@ -246,7 +245,6 @@ def main(arguments=None):
     """Print sizes beside their limits."""
     made = parser(__doc__)
     made.add_argument("--trace", action="store_true", help="fit a model, and say what it enters")
-    made.add_argument("--verbose", action="store_true", help="name the calls that X passes")
     options = made.parse_args(arguments)
     rooms, above = measured()
     for room, size in rooms.most_common():
@@ -265,9 +263,6 @@ def main(arguments=None):
         print("\nA default fit enters, at most")
         for name, most in MOST_ENTERED.items():
             print(f"{len(getattr(found, name)):7}  {name:<10}{most:>4}")
-        if options.verbose:
-            print("\nX passes through")
-            print(*found.calls, sep="\n")
 
 
 if __name__ == "__main__":

@@ -65,9 +65,7 @@ PANELS = {
     "clip of a residual, over the largest": {
         "logistic": lambda d, s: rules.logistic_clip(d, s),
         "softmax, 3 classes": lambda d, s: rules.softmax_clip(3 * d, s) / 2**0.5,
-        "ridge, over the target's scale / 4": lambda d, s: min(
-            4 * rules.mapped_ridge_clip(d, s), 4
-        ),
+        "ridge, over scale / 4": lambda d, s: min(4 * rules.mapped_ridge_clip(d, s), 4),
     },
     "part of the rows that keep their length": {
         "bounded losses": lambda d, s: rules.kept_length(s, d, True),

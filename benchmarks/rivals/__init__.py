@@ -1,7 +1,5 @@
-"""Models of the arena, a module for each package: what it needs, its models, and how they fit.
+"""Models of the arena, a module for each package.
 
-``NEEDS`` are packages of an environment of its own (empty: this one), ``MODELS`` the relation of
-each model's promise (``both`` where it has one for either, ``none`` without privacy), and
-``fitted(name, table, ask)`` fits a model to a table and returns a function that predicts, of rows,
-probabilities of the second class or targets. ``ask`` has epsilon, delta, relation and seed.
+It ``NEEDS`` packages (none: this environment), and has ``MODELS``, each with the relation of its
+promise: "both", or "none" without privacy. ``fitted(name, table, ask)`` returns what predicts.
 """
