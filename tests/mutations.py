@@ -841,6 +841,18 @@ MUTATIONS = [
         "tests/test_additive.py -k adds_up",
     ),
     Mutation(
+        "steps for one pair of columns alone",
+        "added += max(float(together), 1.0)",
+        "pass",
+        "tests/test_additive.py -k together",
+    ),
+    Mutation(
+        "squares of products of a pair without their cross terms",
+        "np.where(self.first == self.second, 1.0, 2.0)",
+        "np.where(self.first == self.second, 1.0, 1.0)",
+        "tests/test_additive.py -k adds_up",
+    ),
+    Mutation(
         "lengths of rows of cells too small",
         "return np.ones(squares.size), np.sqrt(squares, out=squares)",
         "return np.ones(squares.size), np.sqrt(0.99 * squares)",
