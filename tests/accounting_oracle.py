@@ -231,12 +231,13 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=
             for y in (small, ratio)
         ]
 
-    @np.errstate(over="ignore", invalid="ignore")
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def height(log_t, some):
         t = np.array([np.exp(np.longdouble(log_t))], dtype=np.clongdouble)
         log_small, log_some = (log.real for log in logs(t))
         log_some = log_some + np.log(-np.expm1(-log_some)) if some else 0.0
-        return float((log_small + log_some - t.real * epsilon)[0])
+        value = float((log_small + log_some - t.real * epsilon)[0])
+        return value if math.isfinite(value) else 1e290 * log_t  # too large a tilt
 
     total, log_largest = 0.0, max(7.0, math.log(-4 * math.log(delta) / epsilon))
     for some in (False, True):
@@ -266,7 +267,7 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=
 def exact_epsilon(q, noise, n_steps, adjacency, delta, guess):
     """Return epsilon of Poisson-sampled steps, from one that is very near it, in any tail."""
     setting = q, noise, n_steps
-    if q > 1e-4 or delta > 1e-12:
+    if q > 1e-4 or delta > 1e-9:
         return sampled_epsilon(*setting, adjacency, delta, guess)
     at = np.array([guess * (1 - 1e-4), guess])
     direction = "replace" if adjacency == "replace_one" else "remove"

@@ -632,8 +632,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a point bounds delta(0) by half",
-        "np.min((2 * delta + excess) / (2 + excess))",
-        "np.min((delta + excess) / (2 + excess))",
+        "top = above * other + swapped * excess + excess * other",
+        "top = above * other / 2 + swapped * excess / 2 + excess * other",
         "tests/test_accounting_tails.py tests/test_privacy_guarantees.py",
     ),
     Mutation(

@@ -497,6 +497,8 @@ def test_composition_with_gaussian_releases():
         both = one.compose(GaussianDP(0.4, adjacency))
         assert both == GaussianDP(0.4, adjacency).compose(one)
         assert both.compose(GaussianDP(0.3, adjacency)) == one.compose(GaussianDP(0.5, adjacency))
+        near = PerturbedObjectiveDP(0.056, 0.09, adjacency=adjacency)  # not convex across epsilon 0
+        assert near.compose(GaussianDP(1.6, adjacency)).error(1e-9) < 5e-6
         closed = {"replace_one": 4.0, "add_remove": 2.0}  # by the formula, before: two-sided losses
         for delta in (1e-4, 1e-8):
             exact = GaussianDP(0.5)  # the Jacobian adds its tilt at most

@@ -284,6 +284,26 @@ def convex(gamma: Array, delta: Array) -> Array:
         x, y = x[kept], y[kept]
 
 
+def least_advantage(above: Array, swapped: Array, excess: Array) -> float:
+    """Return the least delta(0) that a point of each direction's profile imply together.
+
+    A profile is convex in gamma across 1, where swapped delta at gamma stands for 1 - 1/gamma +
+    delta/gamma at 1/gamma. Any two points give a bound: the best of one for that of the other, in
+    turn. ``excess`` is gamma - 1, from 0 on.
+    """
+
+    def implied(above: Array, excess: Array, swapped: Array, other: Array) -> Array:
+        weights = excess + other + excess * other
+        top = above * other + swapped * excess + excess * other
+        return np.where(weights > 0, top / np.where(weights > 0, weights, 1.0), above)
+
+    i = j = int(np.argmin(implied(above, excess, swapped, excess)))
+    for _ in range(4):
+        i = int(np.argmin(implied(above, excess, swapped[j], excess[j])))
+        j = int(np.argmin(implied(above[i], excess[i], swapped, excess)))
+    return float(implied(above[i], excess[i], swapped[j], excess[j]))
+
+
 def log_expm1(x: float) -> float:
     """Return log(e^x - 1), x > 0."""
     return x + math.log(-math.expm1(-x))

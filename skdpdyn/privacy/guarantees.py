@@ -26,6 +26,7 @@ from skdpdyn.privacy._numerics import (
     gdp_log_delta,
     gdp_log_deltas,
     highest_lines,
+    least_advantage,
     like,
     smallest_safe,
     solve_epsilon,
@@ -450,8 +451,8 @@ class Guarantee(Checked, ABC):
 
         Each point bounds delta(0), too, as that of `ApproximateDP`.
         """
-        delta, excess = np.minimum(self.delta(epsilon), 1.0), np.expm1(epsilon)
-        delta[0] = np.min((2 * delta + excess) / (2 + excess))
+        delta = np.minimum(self.delta(epsilon), 1.0)
+        delta[0] = least_advantage(delta, delta, np.expm1(epsilon))
         return (convex(np.exp(epsilon), delta),)
 
     def _reach(self, tail: float) -> float:

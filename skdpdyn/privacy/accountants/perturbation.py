@@ -8,7 +8,12 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import convex, gauss_legendre, gdp_log_deltas
+from skdpdyn.privacy._numerics import (
+    convex,
+    gauss_legendre,
+    gdp_log_deltas,
+    least_advantage,
+)
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.fields import Checked, Cost, Count, Flag, Tame
@@ -172,8 +177,9 @@ class PerturbedObjectiveDP(Guarantee):
         both = self._directions(epsilon)
         if len(both) == 1:
             return super()._profiles(epsilon)
-        advantage = min(one[0] for one in both)  # that of either direction is that of both
-        return tuple(convex(np.exp(epsilon), np.minimum(one, advantage)) for one in both)
+        for one in both:
+            one[0] = least_advantage(*both, np.expm1(epsilon))
+        return tuple(convex(np.exp(epsilon), one) for one in both)
 
     def _directions(self, epsilon: Array) -> list[Array]:
         """Return delta where the record is in the data that were used, and where it is not."""
