@@ -275,6 +275,15 @@ LEVELS_SHARE = 0.05
 """The share of mu^2 of the levels of columns."""
 
 
+def levels_share(strength: float, n_columns: int) -> float:
+    """Return the share of mu^2 of the levels of so many columns of an additive model.
+
+    Of few records common levels are rare to noise: Swedish claims (1,745 records, four columns) at
+    epsilon 1 have an R^2 of .873 with a twentieth, .907 with an eighth, and .917 with given levels.
+    """
+    return min(max(LEVELS_SHARE, 6 * n_columns / strength), 0.15)
+
+
 FAILURE_SHARE = 0.1
 """The part of delta that levels of single records take, which may show.
 

@@ -94,8 +94,8 @@ class AdditiveModel(PrivateLinearModel):
         categories : dict, "auto" or None, default="auto"
             Public levels of the other columns: ``{column: levels}``, a list of them or a type that
             names them, such as ``pandas.CategoricalDtype``, or "auto". Columns of arrays are named
-            by their number. "auto", in place of levels or of all: 5 % of mu^2, and a tenth of
-            delta, buy the levels that are not rare, of all columns that are neither numbers nor
+            by their number. "auto", in place of levels or of all: 5 to 15 % of mu^2, and a tenth
+            of delta, buy the levels that are not rare, of all columns that are neither numbers nor
             flags nor dates. That goes by types alone, which are public; a column's own categories
             are not, for ``astype("category")`` collects them from the records. None: such columns
             are refused, and no part of delta is kept for them. Dates count as days since 1970.

@@ -101,9 +101,9 @@ def may_learn_levels(model: Any) -> bool:
     return any(map(is_auto, given.values() if isinstance(given, dict) else [given]))
 
 
-def learns_levels(columns: Sequence[Numbers | Levels]) -> bool:
-    """Return whether levels of a column are bought."""
-    return any(isinstance(one, Levels) and one.learnt for one in columns)
+def learns_levels(columns: Sequence[Numbers | Levels]) -> int:
+    """Return the number of columns whose levels are bought."""
+    return sum(isinstance(one, Levels) and one.learnt for one in columns)
 
 
 def _levels(model, keys):

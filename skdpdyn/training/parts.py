@@ -185,14 +185,15 @@ class ColumnLevels(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if request.start is not None or not learns_levels(request.expansion.columns):
+        n_columns = learns_levels(request.expansion.columns)
+        if request.start is not None or not n_columns:
             return {}
         if not request.recipe.adapts:
             raise ValueError(
                 f"categories='auto': solver={request.solver!r} under bound={request.bound!r} "
                 "plans its noise before levels are known. Use solver='auto' and bound='tightest'"
             )
-        return {LEVELS: Share(rules.LEVELS_SHARE)}
+        return {LEVELS: Share(rules.levels_share(request.strength, n_columns))}
 
     def learn(self, learning, spending):
         """See `Part.learn`: the plan has rested on it."""
