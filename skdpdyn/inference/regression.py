@@ -246,30 +246,16 @@ PrivateRidge
     model = _regression(model, X, exposure)
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
-    facts = facts_of(model.schema if schema is None else schema)
-    bounds = facts.get("bounds") if bounds is None else bounds
-    categories = facts.get("categories") if categories is None else categories
     given = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
-    given = {name: of for name, of in given.items() if of is not None and hasattr(model, name)}
-    apply_schema(model.set_params(**given)).set_params(bounds=None)
-    name = model.family.targets.parameter
-    if is_auto(getattr(model, name)):  # a table's budget buys none
-        model.set_params(**{name: FROM_Y})
-    given_weights = weights_in_fit(
-        model, {} if sample_weight is None else {"sample_weight": sample_weight}
-    )
+    bounds, categories = _declared(model, given, bounds, categories)
+    robust = robust or getattr(model, "weight_bounds", None) is not None
     no_cells = categories is None and not len(gaps)
     cells = None if no_cells else Cells.of(X, categories, bounds, gaps)
     X, bounds = (
         (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else (cells.numbers, cells.bounds)
     )
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
-        weights = weights_of(model, given_weights, reading.X.shape[0])
-        robust = robust or weights is not None
-        if at_risk is not None:
-            weights = _weights_at_risk(at_risk, reading.X.shape[0]) * (
-                1.0 if weights is None else weights
-            )
+        weights = _weights(model, sample_weight, at_risk, reading.X.shape[0])
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         rows: Any = reading.rows(most_rows_of(model, reading.shape[0]))
         one_hot = _places(model, one_hot)
@@ -277,12 +263,17 @@ PrivateRidge
         pairs = _checked_pairs(interactions, model, cells)
         columns = Columns(bounds, one_hot, cells, coded, pairs)
         fitted = _Fit.of(model, reading, rows, columns, unit, robust)
-        found, said, known = fitted.run()
-    table = PrivateSummary.of(
+        return model, _table(fitted, confidence, *fitted.run())
+
+
+def _table(fitted, confidence, found, said, known):
+    """Return the table of a regression that ran."""
+    model, robust = fitted.model, ", robust" if fitted.robust else ""
+    return PrivateSummary.of(
         found,
         names=fitted.names,
         confidence=confidence,
-        title=f"{TITLES[type(model)]}, {model.n_samples_} {unit}s{', robust' if robust else ''}",
+        title=f"{TITLES[type(model)]}, {model.n_samples_} {fitted.unit}s{robust}",
         estimand=fitted.estimand + said,
         n_samples=model.n_samples_,
         privacy_=model.privacy_,
@@ -294,7 +285,21 @@ PrivateRidge
         ratio=fitted.link.ratio,
         **known,
     )
-    return model, table
+
+
+def _declared(model, given, bounds, categories):
+    """Set the public facts of the target, and return those of the columns; a schema has both."""
+    schema = given["schema"]
+    facts = facts_of(model.schema if schema is None else schema)
+    given = {name: of for name, of in given.items() if of is not None and hasattr(model, name)}
+    apply_schema(model.set_params(**given)).set_params(bounds=None)
+    name = model.family.targets.parameter
+    if is_auto(getattr(model, name)):  # a table's budget buys none
+        model.set_params(**{name: FROM_Y})
+    return (
+        facts.get("bounds") if bounds is None else bounds,
+        facts.get("categories") if categories is None else categories,
+    )
 
 
 def _regression(model, X, exposure):
@@ -633,12 +638,16 @@ class _Fit:
             setattr(model, name, value)
 
 
-def _weights_at_risk(at_risk, n_rows):
-    """Return weights that are 0 where rows are not at risk."""
+def _weights(model, sample_weight, at_risk, n_rows):
+    """Return weights of rows over the largest, which are 0 where rows are not at risk, or None."""
+    given = {} if sample_weight is None else {"sample_weight": sample_weight}
+    weights = weights_of(model, weights_in_fit(model, given), n_rows)
+    if at_risk is None:
+        return weights
     at_risk = quoting_no_records(np.asarray, at_risk)
     if at_risk.shape != (n_rows,) or at_risk.dtype != bool:
         raise ValueError("at_risk must hold True or False for each row, of all rows that X has")
-    return at_risk.astype(np.float64)
+    return at_risk * (1.0 if weights is None else weights)
 
 
 def _link(model, attributes, has_exposure) -> Link:

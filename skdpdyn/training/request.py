@@ -52,8 +52,8 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
             conditioning = Conditioning(mean=[0.0] * n_features)
-    known = getattr(model, "start", None) is not None  # an older class outside may lack it
-    start = _start_of(model, solver, n_features, loss) if known else None
+    has_start = getattr(model, "start", None) is not None  # an older class outside may lack it
+    start = _start_of(model, solver, n_features, loss) if has_start else None
     request = Request(
         model.family,
         loss,
@@ -73,21 +73,30 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
         start=start,
         picks=is_auto(model.solver),
     )
-    if expansion is None:
+    request = _with_recipe(model, request, bought)
+    if seen.loss is None and bought and not request.recipe.composes:
+        model.family.loss_of(None)  # refuses where the cost depends on it
+    return request
+
+
+def _with_recipe(model, request, bought):
+    """Return a request with all that follows from the recipe; ``bought``: facts of the target."""
+    if request.expansion is None:
         request = replace(request, ranges=_ranges_of(model, request))
-    if start is not None:
+    if request.start is not None:
         request = _with_map_of_start(request, model.start)
     buys = bool(bought) and request.strength >= rules.FACTS_STRENGTH and request.is_gaussian
     request = replace(request, recipe=recipe_of(request), buys_targets=buys)
-    if seen.loss is None and bought and not request.recipe.composes:
-        model.family.loss_of(None)  # refuses where the cost depends on it
     if request.ranges is None:
         request = replace(request, buys_ranges=_buys_ranges(model, request))
-    if not is_auto(model.data_norm):
-        return request
+    return _with_data_norm(request) if is_auto(model.data_norm) else request
+
+
+def _with_data_norm(request):
+    """Return a request with the norm of rows that "auto" stands for."""
     bought = request.recipe.maps and request.given is None and not request.is_sparse
     known = bought or request.buys_ranges or request.ranges is not None
-    return replace(request, data_norm=rules.data_norm(n_features, known))
+    return replace(request, data_norm=rules.data_norm(request.n_features, known))
 
 
 def _ranges_of(model, request):
