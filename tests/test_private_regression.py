@@ -385,6 +385,10 @@ def test_a_plan_solves_for_the_least_that_is_enough(name):
     ).points
     assert found.answered >= 0.95
     assert found.width <= 1.5
+    free = PrivateLogisticRegression(weight_bounds=(1, 2))  # is planned of rows alike
+    (any_width,) = plan_table(free, solve_for=name, **shape, **asked).points
+    assert any_width.answered >= 0.95
+    assert getattr(any_width, name) <= getattr(found, name)
     shape[name] = type(getattr(found, name))(getattr(found, name) / 2)
     (half,) = plan_table(PrivateLogisticRegression(), **shape, **asked).points
     assert half.answered < 0.95 or half.width > 1.5

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
+from sklearn.base import clone
 
 from skdpdyn.core.noise import Generator, generators
 from skdpdyn.inference.regression import private_regression
@@ -172,8 +173,10 @@ PrivateRidge
     checked_count(n_features, "n_features", largest=1000)
     checked_flag(robust, "robust")
     valid = "above 1: standard errors over those without privacy"
-    width = math.inf if target is None else checked_number(target, "target", lambda x: x > 1, valid)
+    width = checked_number(target or 1e300, "target", lambda x: x > 1, valid)
     law = _law(model, guesses)
+    if getattr(model, "weight_bounds", None) is not None:  # of rows that weigh alike
+        model = clone(model).set_params(weight_bounds=None)
 
     def planned(size, of):
         budget = Budget.for_samples(of, delta, n_samples=size, adjacency=adjacency)
@@ -187,10 +190,10 @@ PrivateRidge
         sizes, epsilons = several(n_samples), several(epsilon)
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
-            if solve_for == "epsilon":
-                epsilons = [least(lambda of: reached(sizes[0], of), -width, EPSILONS)]
-            else:
-                sizes = [least(lambda size: reached(size, epsilons[0]), -width, SAMPLES)]
+        if solve_for == "epsilon":
+            epsilons = [least(lambda of: reached(sizes[0], of), -width, EPSILONS)]
+        elif solve_for:
+            sizes = [least(lambda size: reached(size, epsilons[0]), -width, SAMPLES)]
         return PlannedTables(tuple(planned(size, of) for size in sizes for of in epsilons))
 
 
