@@ -95,7 +95,7 @@ class Schema:
         return cls(
             classes=facts["categories"].pop(target, None),
             target_bounds=facts["bounds"].pop(target, None),
-            **facts,
+            **{kind: of_columns or None for kind, of_columns in facts.items()},
         )
 
     def to_json(self, path: str | Path | None = None) -> str:
