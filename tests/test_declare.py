@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from skdpdyn import (
     PrivateGAMClassifier,
@@ -150,6 +151,27 @@ def test_labels_change_no_coefficient_more_than_their_noise():
         given = PrivateLogisticRegression(epsilon=100.0, random_state=0, classes=[0, 1]).fit(X, TWO)
     assert sorted(bought.mechanism_.names) == sorted(given.mechanism_.names)
     np.testing.assert_allclose(bought.coef_, given.coef_, rtol=0.3)
+
+
+def test_a_start_lends_what_it_knows_of_targets():
+    """So that nothing is bought, nor taken from y, be it text."""
+    text = np.array(["no", "yes", "zero"])[THREE]
+    pairs = [
+        (PrivateSoftmaxRegression(classes=["no", "yes", "zero"]), text),
+        (PrivateGAMClassifier(bounds=(-1, 1), classes=["no", "yes", "zero"]), text),
+        (PrivateRidge(target_bounds=(-4, 4)), SIGNAL),
+        (PrivateGAMRegressor(bounds=(-1, 1), target_bounds=(-4, 4)), SIGNAL),
+    ]
+    for model, y in pairs:
+        first, name = model.fit(X, y), model.family.targets.parameter
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again = clone(first).set_params(start=FrozenEstimator(first), **{name: "auto"})
+            again.fit(X, y)
+        assert again.leaks_ == ()
+        assert not again.bought_
+        np.testing.assert_array_equal(getattr(again, f"{name}_"), getattr(first, f"{name}_"))
+        assert again.privacy_ == clone(again).privacy_cost(len(X), 2)
 
 
 # --- bounds of targets ----------------------------------------------------------------------------

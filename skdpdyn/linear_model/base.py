@@ -611,9 +611,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         ``VotingClassifier``. "auto": flags are False and True. Of whole numbers, noisy counts tell
         the classes, and serve as the base rate: the first of [0, 1], [-1, 1] and [1, 2] outside of
         which none stands out, or of several classes 0 or 1 to the largest label up to 255 that
-        does; records of other labels weigh nothing. Labels of text, and those of records too few
-        for that (n mu / f below 100, see `skdpdyn.core.rules`), are taken from y, with a
-        PrivacyLeakWarning, as "from_y" does.
+        does; records of other labels weigh nothing. A ``start`` lends its own. Labels of text, and
+        those of records too few for that (n mu / f below 100, see `skdpdyn.core.rules`), are taken
+        from y, with a PrivacyLeakWarning, as "from_y" does.
     class_weight : dict, "private" or None, default=None
         Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
         largest, so no record counts more than 1. The noise stays as it is: raise the budget where
@@ -781,10 +781,10 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     Parameters
     ----------
     target_bounds : tuple (low, high), "auto" or "from_y", default="auto"
-        Public bounds of the target; targets beyond count as the nearer end. "auto": up to 2 % of
-        mu^2 buys a range that nearly all targets are in. Those of records too few for that (n mu /
-        f below 100, see `skdpdyn.core.rules`) are taken from y, with a PrivacyLeakWarning, as
-        "from_y" does.
+        Public bounds of the target; targets beyond count as the nearer end. "auto": 1 or 2 % of
+        mu^2, of few records up to 20 %, buy a range that nearly all targets are in; a ``start``
+        lends its own. Those of records too few for that (n mu / f below 100, see
+        `skdpdyn.core.rules`) are taken from y, with a PrivacyLeakWarning, as "from_y" does.
 
     Attributes
     ----------

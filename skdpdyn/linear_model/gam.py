@@ -43,7 +43,7 @@ from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, weights_in_fit
 from skdpdyn.training.reading import Beside
-from skdpdyn.training.targets import Labels, listed
+from skdpdyn.training.targets import Labels, given_or_lent
 
 
 class AdditiveModel(PrivateLinearModel):
@@ -527,7 +527,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     @property
     def family(self) -> Family:  # type: ignore[override]
         """Logistic for two classes, softmax for more."""
-        classes = listed(self.classes)
+        classes = given_or_lent(self, "classes")
         classes = vars(self).get("classes_") if classes is None else classes
         several = classes is not None and len(classes) > 2
         kind = PrivateSoftmaxRegression if several else PrivateLogisticRegression

@@ -122,8 +122,8 @@ class Labels(Targets):
 
     def public(self, model):
         """See `Targets.public`: the sorted classes."""
-        given = model.classes
-        if is_auto(given) or is_named(given, FROM_Y):
+        given = given_or_lent(model, "classes")
+        if given is None and model.classes is not None:
             return None
         labels = np.asarray(given)
         if not are_labels(labels, given):
@@ -232,8 +232,8 @@ class Numbers(Targets):
 
     def public(self, model):
         """See `Targets.public`: the bounds."""
-        bounds = model.target_bounds
-        if is_auto(bounds) or is_named(bounds, FROM_Y):
+        bounds = given_or_lent(model, "target_bounds")
+        if bounds is None and model.target_bounds is not None:
             return None
         meaning = "'auto', 'from_y' or "
         low, high = checked_pair(bounds, "target_bounds", meaning, largest=LARGEST)
@@ -399,6 +399,13 @@ def _class_weights(given, classes, public):
 def listed(given: Any) -> Any:
     """Return what a parameter lists of targets; None where it says "auto" or "from_y"."""
     return None if is_auto(given) or is_named(given, FROM_Y) else given
+
+
+def given_or_lent(model: Any, parameter: str) -> Any:
+    """Return what is listed of targets, or what a start has learnt them to be; None: neither is."""
+    value = getattr(model, parameter)
+    lent = getattr(getattr(model, "start", None), f"{parameter}_", None)
+    return lent if is_auto(value) else listed(value)
 
 
 def cells_of_labels(y: Any, n_cells: int) -> np.ndarray:
