@@ -177,8 +177,8 @@ class PerturbedObjectiveDP(Guarantee):
         both = self._directions(epsilon)
         if len(both) == 1:
             return super()._profiles(epsilon)
-        for one in both:
-            one[0] = least_advantage(*both, np.expm1(epsilon))
+        above, swapped = both
+        above[0] = swapped[0] = least_advantage(above, swapped, np.expm1(epsilon))
         return tuple(convex(np.exp(epsilon), one) for one in both)
 
     def _directions(self, epsilon: Array) -> list[Array]:
