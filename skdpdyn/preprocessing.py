@@ -692,7 +692,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=self.adjacency
         )
-        budget.require_gaussian()
+        _ = budget.mu  # raises where no Gaussian noise keeps it
         checked_flag(self.equalize, "equalize")
         self._check_bounds()
         most_rows = checked_most_rows(self.max_rows_per_person, n_samples)

@@ -123,10 +123,6 @@ class Budget(Checked):
         """Probability of a failure that ``reserved`` pays for, (1 + exp(epsilon)) times."""
         return self.reserved * float(special.expit(-self.epsilon)) * (1 - 1e-9)
 
-    def require_gaussian(self) -> None:
-        """Raise a ValueError if no Gaussian noise can keep the budget: if delta is 0."""
-        _ = self.mu
-
     def split(self, shares: Any) -> Any:
         """Divide the budget among several Gaussian releases from the same records.
 

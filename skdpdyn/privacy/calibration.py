@@ -408,7 +408,9 @@ def least_noise(
         return judged(noise_multiplier, accuracy)[1].epsilon(budget.delta)
 
     def excess(log_noise: float, accuracy: float | None = None) -> float:
-        noise = _exponential(log_noise, extreme)
+        if not abs(log_noise) < _LARGEST_LOG:
+            raise CalibrationError(extreme)
+        noise = math.exp(log_noise)
         return math.log(max(spent(noise, accuracy) / budget.epsilon, 1e-9))
 
     stated = f"epsilon={budget.epsilon}, delta={budget.delta}"
@@ -437,13 +439,6 @@ def least_noise(
     except CalibrationError:
         raise CalibrationError(extreme) from None
     return judged(noise, None)[0]
-
-
-def _exponential(log_noise: float, extreme: str) -> float:
-    """Return the noise, or refuse a value that is no double."""
-    if not abs(log_noise) < _LARGEST_LOG:
-        raise CalibrationError(extreme)
-    return math.exp(log_noise)
 
 
 def _check_pure(guarantee: Guarantee, delta: float) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from scipy import optimize, special
 
-from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
+from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number
@@ -591,17 +591,13 @@ class ComposedLosses:
     parts: tuple[tuple[Any, int], ...]
     accuracy: float
 
-    def band(self, number: int) -> Losses | None:
-        """Return the losses on the grid of a band, or of the nearest of larger deltas with one."""
+    def band(self, number: int) -> Any:
+        """Return the losses on the grid of a band, or of the nearest of larger deltas with one.
+
+        None where there is none: `PrivacyLossDP` asks no further then.
+        """
         losses = discretised(self.parts, self.accuracy, number)
         return self.band(number - 1) if losses is None and number else losses
-
-    def _grid(self, number: int) -> Losses:
-        """Return the losses of a band, where there are any: `PrivacyLossDP` asks no others."""
-        losses = self.band(number)
-        if losses is None:
-            raise CalibrationError("no grid holds these losses: please report this")
-        return losses
 
     def delta(self, epsilon: Floats, known: Floats = 1.0) -> Any:
         """Return delta at ``epsilon``; a ``known`` bound says where to look first."""
@@ -610,10 +606,10 @@ class ComposedLosses:
     def _delta(self, epsilon: float, known: float) -> float:
         before, number = known, _band(known)
         while True:
-            losses, edge = self._grid(number), EDGES[number]
+            losses, edge = self.band(number), EDGES[number]
             delta = losses.delta(epsilon)
             if self._is_rough(number):
-                delta = min(delta, self._grid(number + 1).delta(epsilon))
+                delta = min(delta, self.band(number + 1).delta(epsilon))
             if delta > edge:  # `epsilon` asks this band no more than what holds at its edge
                 return before if before > edge else math.nextafter(edge, 1.0)
             after = max(_band(delta / _NEAR_EDGE), number)
@@ -624,19 +620,19 @@ class ComposedLosses:
     def epsilon(self, delta: float) -> float:
         """Return epsilon at ``delta``."""
         number = _band(delta)
-        epsilon, after = self._grid(number).epsilon(delta), _band(delta / _NEAR_EDGE)
+        epsilon, after = self.band(number).epsilon(delta), _band(delta / _NEAR_EDGE)
         if after > number or self._is_rough(number):
-            epsilon = min(epsilon, self._grid(number + 1).epsilon(EDGES[number + 1]))
+            epsilon = min(epsilon, self.band(number + 1).epsilon(EDGES[number + 1]))
         return epsilon
 
     def holds(self, delta: float) -> bool:
         """Return whether a Renyi bound says no more than the grid of a delta: that of its pairs."""
         pairs = all(part._of_pair for part, _ in self.parts)
-        return pairs and self._grid(_band(delta)).error <= self.accuracy
+        return pairs and self.band(_band(delta)).error <= self.accuracy
 
     def _is_rough(self, number: int) -> bool:
         """Return whether the next band may say less than this one."""
-        return self._grid(number).error > _SETTLED and number + 2 < len(EDGES)
+        return self.band(number).error > _SETTLED and number + 2 < len(EDGES)
 
 
 def _band(delta: float) -> int:
