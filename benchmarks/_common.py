@@ -81,8 +81,10 @@ def read_table(path):
     """
     name, found = path.name.partition(".csv")[0], schema_of(path)
     schema = json.loads(found.read_text())
-    bounds = {key: tuple(pair) for key, pair in (schema.get("bounds") or {}).items()}
-    categories = schema.get("categories") or {}
+    facts = (schema.get(name) or {} for name in ("bounds", "categories"))
+    # as Schema.to_json writes them, or as one writes them by hand
+    facts = (dict(one["pairs"]) if list(one) == ["pairs"] else one for one in facts)
+    bounds, categories = next(facts), next(facts)
     as_text = dict.fromkeys(categories, str)
     frame = pd.read_csv(path, dtype=as_text, keep_default_na=False, na_values=dict.fromkeys(bounds))
     others = [column for column in frame if column not in bounds and column not in categories]

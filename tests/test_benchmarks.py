@@ -2,7 +2,6 @@
 
 import csv
 import importlib
-import json
 import re
 import sys
 import warnings
@@ -13,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
-from skdpdyn import PrivateLogisticRegression
+from skdpdyn import PrivateLogisticRegression, Schema
 from skdpdyn.core import rules
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.privacy import Adjacency
@@ -79,8 +78,10 @@ def test_a_folder_of_ones_own_runs_without_code(tmp_path, capsys):
     frame["ill"] = np.where(frame["age"] + 20 * (frame["town"] == "b") > 70, "yes", "no")
     frame.insert(0, "number", range(3000))  # named by no schema, and not the last: left out
     frame.to_csv(tmp_path / "mine.csv", index=False)
-    schema = {"bounds": {"age": [0, 100]}, "categories": {"town": ["a", "b"]}}
-    (tmp_path / "schema.json").write_text(json.dumps(schema | {"classes": ["no", "yes"]}))
+    schema = Schema(
+        bounds={"age": (0, 100)}, categories={"town": ["a", "b"]}, classes=["no", "yes"]
+    )
+    schema.to_json(tmp_path / "mine.schema.json")
     file = tmp_path / "kept.csv"
     asked = ["arena", "--quick", "--rivals", "ours", "sklearn", "--csv", str(file)]
     runner.main([*asked, "--data", str(tmp_path)])
