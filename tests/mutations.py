@@ -97,7 +97,7 @@ MUTATIONS = [
         "factor 2 dropped in sum_sensitivity",
         "return 2 * norm if self is Adjacency.REPLACE_ONE else norm",
         "return norm",
-        "tests/test_noisy_gd.py -k neighbours",
+        "tests/test_spent.py -k 'one and step'",
     ),
     Mutation(
         "intercept left out of the norm of a row",

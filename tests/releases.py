@@ -8,7 +8,8 @@ import io
 import sys
 import warnings
 from contextlib import ExitStack, redirect_stdout
-from dataclasses import dataclass, is_dataclass, replace
+from copy import copy
+from dataclasses import dataclass, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -74,6 +75,7 @@ class Table:
     exposure: np.ndarray
     groups: np.ndarray
     weights: np.ndarray
+    at_risk: np.ndarray
 
 
 def table(n_features, n_records=N, seed=0):
@@ -85,8 +87,9 @@ def table(n_features, n_records=N, seed=0):
     counts, exposure = rng.poisson(1.0, n_records), rng.uniform(0.5, 2.0, n_records)
     weights = rng.choice(WEIGHTS, n_records)
     weights[0] = WEIGHTS[1]
-    groups = np.arange(n_records) // 2
-    one = Table(X, y, target, counts.astype(float), exposure, groups, weights)
+    groups = np.maximum(np.arange(n_records) // 2, 1)  # the first person has four rows
+    at_risk = target > -0.9
+    one = Table(X, y, target, counts.astype(float), exposure, groups, weights, at_risk)
     other = {name: value.copy() for name, value in vars(one).items()}
     other["X"][0] *= -0.03
     other["y"][0], other["target"][0] = 1 - y[0], -target[0]
@@ -265,7 +268,7 @@ def labelled(model, **of_records):
     def run(data):
         y = np.where(data.target == -1.0, 7, data.y)
         with patch.object(rules, "FACTS_STRENGTH", 0.0):
-            return fit(partial(model, classes="auto"), **of_records)(0)(replace(data, y=y))
+            return fit(partial(model, classes="auto"), **of_records)(0)(with_other(data, y=y))
 
     return lambda n_features: run
 
@@ -291,9 +294,16 @@ def bounded(model, target="target", far=1.0, **of_records):
     def run(data):
         y = getattr(data, target) * far + (far > 1) * 2000.0  # years, whose range is split
         with patch.object(rules, "FACTS_STRENGTH", 0.0):
-            return fit(model, **of_records)(0)(replace(data, y=y))
+            return fit(model, **of_records)(0)(with_other(data, y=y))
 
     return lambda n_features: run
+
+
+def with_other(data, **columns):
+    """Return a table with other columns, whatever kind of table it is."""
+    data = copy(data)
+    vars(data).update(columns)
+    return data
 
 
 def rich(model, target="y", **of_records):
@@ -318,7 +328,7 @@ def with_private_levels(**of_records):
         side = data.X[:, 0] > 0
         X = np.column_stack([data.X[:, -1].astype(object), np.where(side, "a", "b"), side])
         known = {"bounds": {0: (-1, 1)}, "categories": "auto", "interactions": None}
-        return fit(partial(gam, **known), **of_records)(3)(replace(data, X=X))
+        return fit(partial(gam, **known), **of_records)(3)(with_other(data, X=X))
 
     return lambda n_features: run
 
@@ -404,11 +414,11 @@ def tabled(model, target="y", of_records=(), **options):
 
 def hazards(data):
     """Return a model and its table of persons with rows in time, of whom some are not at risk."""
-    options = {"groups": data.groups, "at_risk": data.target > -0.9, "equal_rows": True}
+    options = {"groups": data.groups, "at_risk": data.at_risk, "equal_rows": True}
     settings = SEEDED | {"epsilon": 12.0, "bounds": (-1, 1), "classes": [0, 1]} | options
     one_hot = [range(data.X.shape[1] - 1)]
     return private_regression(
-        PrivateLogisticRegression(max_rows_per_person=2),
+        PrivateLogisticRegression(max_rows_per_person=4),
         data.X,
         data.y,
         robust=True,
@@ -440,7 +450,7 @@ def of_corners(data):
     """Return a model and its table of rows at corners of all bounds, by the first cell's sign."""
     signs = np.sign(data.X[:, :1]) ** (np.arange(data.X.shape[1]) % 2)
     return tabled(PrivateLogisticRegression, classes=[0, 1])(0)(
-        replace(data, X=np.abs(data.X[:, :1]) * signs)
+        with_other(data, X=np.abs(data.X[:, :1]) * signs)
     )
 
 
@@ -766,7 +776,7 @@ WAYS_OUT = {
         fit(weighing(partial(logistic, conditioning=0.3)), **WEIGHED, **PERSONS)
     ),
     "PrivateLogisticRegression of a mean row": fit(
-        partial(logistic, conditioning=0.3, estimand="rows", max_rows_per_person=2), **PERSONS
+        partial(logistic, conditioning=0.3, estimand="rows", max_rows_per_person=4), **PERSONS
     ),
     "PrivateRidge weighted": fit(
         weighing(partial(ridge, conditioning=0.3)), "target", **WEIGHED, **PERSONS

@@ -202,22 +202,6 @@ def test_a_distribution_is_that_of_the_records():
 # --- the estimators -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("epsilon", [0.05, 0.3, 3.0])
-def test_a_fit_costs_what_it_says_and_learns(epsilon, adjacency):
-    model = clone(GAM).set_params(epsilon=epsilon, adjacency=adjacency).fit(FRAME, Y)
-    assert model.privacy_ == model.privacy_cost(N, 4) == clone(model).privacy_cost(N, 4)
-    assert model.privacy_.epsilon(model.delta_) <= epsilon * (1 + 1e-9)
-    if epsilon == 3.0:
-        assert model.score(FRAME, Y) > 0.93
-        assert not np.any(model.conditioning_.weights[~model.expansion_.mixed])
-        assert {"column distributions", "column means"} <= set(model.mechanism_.names)
-    probabilities = model.predict_proba(FRAME)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    np.testing.assert_allclose(np.exp(model.predict_log_proba(FRAME)), probabilities)
-    assert "shapes, their displays" in model.privacy_report().to_text()
-
-
 def test_the_form_of_the_table_does_not_matter():
     expected = clone(GAM).fit(FRAME, Y)
     polars = clone(GAM).fit(pl.from_pandas(FRAME), Y)
@@ -598,17 +582,3 @@ def test_shapes_are_drawn(monkeypatch):
     assert drawn.figure_.get_size_inches().tolist() == [16, 9]
     with pytest.raises(ValueError, match=r"columns \['town'\]"):
         ShapeDisplay.from_estimator(RICH, columns=["town"])
-
-
-def test_scikit_learn_predicts_alike():
-    pipeline = RICH.to_sklearn()
-    np.testing.assert_array_equal(pipeline.predict(FRAME), RICH.predict(FRAME))
-    np.testing.assert_allclose(pipeline.predict_proba(FRAME), RICH.predict_proba(FRAME), atol=1e-12)
-    pickle.loads(pickle.dumps(pipeline))
-    y = FRAME["age"] / 100
-    curve = clone(CURVES).set_params(monotonic_cst={"age": 1}).fit(FRAME, y)
-    np.testing.assert_allclose(curve.to_sklearn().predict(FRAME), curve.predict(FRAME))
-    three = np.digitize(FRAME["age"], [30, 60])
-    several = clone(GAM).set_params(classes=[0, 1, 2]).fit(FRAME, three)
-    found = several.to_sklearn().predict_proba(FRAME)
-    np.testing.assert_allclose(found, several.predict_proba(FRAME), atol=1e-12)

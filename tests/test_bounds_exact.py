@@ -87,20 +87,6 @@ def test_bounds_are_above_the_quadratic(n_steps, decay):
         assert printed(2) <= 4 / (2 - decay) ** 2 * exact.rdp(2) * (1 + 1e-3)
 
 
-def test_quadratic_is_the_law_of_a_simulated_run():
-    m = NoisyGradientDescent(
-        n_steps=9, noise_multiplier=2.0, step_size=0.3, strong_convexity=1.3, smoothness=1.3
-    )
-    mean, variance = 0.0, 0.0  # of two runs whose means of the data are one unit apart
-    for _ in range(m.n_steps):
-        c = 1 - m.step_size * 1.3
-        mean, variance = (
-            c * mean + m.step_size,
-            c * c * variance + (m.step_size * m.noise_multiplier) ** 2,
-        )
-    assert quadratic(m).mu == pytest.approx(mean / math.sqrt(variance), rel=1e-12)
-
-
 # --- disjoint batches -----------------------------------------------------------------------------
 
 
@@ -514,14 +500,6 @@ def test_convolution_is_off_by_less_than_is_charged(count, tilt):
         assert exact <= total.delta(epsilon)
         if epsilon == mean:
             assert total.delta(epsilon) <= float(exact) * (1 + 1e-7)
-
-
-def test_convolution_fails_without_its_charge(monkeypatch):
-    """Without the charge for an FFT's rounding, some masses come out too small."""
-    masses, exact = Masses(-1, np.array([0.4, 0.0, 0.6]), 0.0), stats.binom.pmf(range(31), 30, 0.6)
-    assert np.all(tilted(((masses, 30),), 0.01, 0.0).probs[::2] >= exact)
-    monkeypatch.setattr("skdpdyn.privacy.loss_grids._UNIT", 0.0)
-    assert not np.all(tilted(((masses, 30),), 0.01, 0.0).probs[::2] >= exact)
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])

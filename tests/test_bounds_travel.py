@@ -9,7 +9,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
@@ -17,7 +16,7 @@ from skdpdyn import PrivateLogisticRegression
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import PrivacyDynamicsDisplay, TradeoffDisplay
 from skdpdyn.model_selection import total_privacy
-from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
+from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
@@ -56,7 +55,6 @@ from skdpdyn.privacy.guarantees import LargestCurve, LinearCurve, SummedCurve
 from skdpdyn.privacy.numerical import RepeatedCurve, SampledCurve
 from skdpdyn.privacy.schedules import cooled
 from skdpdyn.privacy.serialization import TYPES, from_dict, to_dict
-from skdpdyn.solvers import NoisyGD
 
 mpl.use("Agg")
 
@@ -434,23 +432,6 @@ def test_every_record_can_be_reported(record):
     json.dumps(report.as_dict(), allow_nan=False)
 
 
-def test_dynamics_display():
-    m = NoisyGradientDescent(
-        n_steps=500, noise_multiplier=25.0, step_size=0.02, strong_convexity=1.0, smoothness=4.0
-    )
-    display = PrivacyDynamicsDisplay.from_mechanism(m, delta=1e-5, target=0.5)
-    assert set(display.lines_) == {"composition", "langevin", "last_iterate"}
-    assert display.curves["last_iterate"][-1] == tightest(m).guarantee.epsilon(1e-5)
-    assert np.all(display.curves["last_iterate"] <= display.curves["composition"] * (1 + 1e-12))
-    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert "target" in labels
-    assert "K* = 500" in labels
-    again = PrivacyDynamicsDisplay.from_mechanism(m, order=10, ax=display.ax_)
-    assert again.ax_ is display.ax_
-    with pytest.raises(UnsupportedMechanismError, match="no number of steps"):
-        PrivacyDynamicsDisplay.from_mechanism(Gaussian(1.0))
-
-
 def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
     m = NoisyGradientDescent(
         n_steps=40,
@@ -497,15 +478,6 @@ def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
     assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == model.n_iter_
 
 
-def test_tradeoff_display():
-    display = TradeoffDisplay.from_mechanism(Gaussian(1.0))
-    assert display.advantage == GaussianDP(1.0).delta(0.0)
-    assert np.all(np.diff(display.fnr) <= 0)
-    assert np.max(1 - display.fpr - display.fnr) == pytest.approx(display.advantage, abs=1e-4)
-    other = TradeoffDisplay.from_guarantee(ApproximateDP(1.0), ax=display.ax_, name="pure")
-    assert other.line_.get_label().startswith("pure, advantage")
-
-
 @pytest.mark.parametrize("mu", [0.3, 3.0, 6.0])
 def test_no_attack_is_drawn_as_worse_than_it_may_be(mu):
     """Between its points a curve is drawn as their chords, which lie above it: not by much, at
@@ -514,20 +486,6 @@ def test_no_attack_is_drawn_as_worse_than_it_may_be(mu):
     display = TradeoffDisplay.from_guarantee(GaussianDP(mu), plot=False)
     fpr = np.concatenate([np.geomspace(1e-10, 0.5, 1000), 1 - np.geomspace(1e-10, 0.5, 1000)])
     assert np.all(np.interp(fpr, display.fpr, display.fnr) <= GaussianDP(mu).tradeoff(fpr) + 2e-3)
-
-
-def test_displays_count_what_they_vary():
-    cyclic = CyclicBatches(
-        n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=4.0, step_size=0.1
-    )
-    display = PrivacyDynamicsDisplay.from_mechanism(cyclic)
-    assert display.ax_.get_xlabel() == "epochs"
-    for changes in ({"max_steps": 0}, {"max_steps": 10**19}, {"max_steps": 1.5}, {"n_points": 0}):
-        (name,) = changes
-        with pytest.raises(ValueError, match=f"{name}=.* must be an integer"):
-            PrivacyDynamicsDisplay.from_mechanism(cyclic, **changes)
-    with pytest.raises(ValueError, match="n_points=1 must be"):
-        TradeoffDisplay.from_guarantee(GaussianDP(1.0), n_points=1)
 
 
 def test_the_target_is_what_was_spent_at_the_delta_shown():
@@ -592,28 +550,6 @@ def test_displays_and_report_of_an_estimator():
         X, (X[:, 0] > 0).astype(int)
     )
     assert "random_state" in seeded.privacy_report().to_text()
-
-
-def test_displays_take_fitted_estimators_and_pipelines():
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
-    model = PrivateLogisticRegression(
-        classes=[False, True], delta=1e-4, solver=NoisyGD(n_steps=7)
-    ).fit(X, X[:, 0] > 0)
-    assert PrivacyDynamicsDisplay.from_estimator(model, plot=False).steps[-1] == 4 * 7
-    in_epochs = clone(model).set_params(solver="noisy_sgd").fit(X, X[:, 0] > 0)
-    in_epochs.mechanism_ = CyclicBatches(
-        n_samples=60, batch_size=10, n_epochs=3, noise_multiplier=4.0, step_size=0.1
-    )  # its own has other steps each time, which no curve can show
-    assert PrivacyDynamicsDisplay.from_estimator(in_epochs, plot=False).steps[-1] == 4 * 3
-    scaler = PrivateScaler(delta=1e-4).fit(X)
-    assert TradeoffDisplay.from_estimator(scaler, plot=False).name == "composition"
-    pipeline = make_pipeline(BoundsScaler((-1, 1)), model)
-    assert TradeoffDisplay.from_estimator(pipeline, plot=False).name == model.bound_.replace(
-        "_", " "
-    )
-    for display in (PrivacyDynamicsDisplay, TradeoffDisplay):
-        with pytest.raises(NotFittedError):
-            display.from_estimator(PrivateLogisticRegression())
 
 
 def test_senseless_numbers_are_refused_by_records_and_guarantees():

@@ -650,16 +650,6 @@ def test_without_a_cluster_the_error_says_how_to_begin_one():
     assert "distributed.Client()" in run.stdout
 
 
-def test_nothing_loads_dask_before_it_is_needed():
-    code = (
-        "import sys, numpy; from skdpdyn import PrivateLogisticRegression as Model\n"
-        "import skdpdyn.preprocessing, skdpdyn.data.cluster\n"
-        "print({name.partition('.')[0] for name in sys.modules} & {'dask', 'distributed'})"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "set()"
-
-
 # --- workers that are processes, and die ----------------------------------------------------------
 
 
@@ -691,17 +681,6 @@ def stop_one(client, with_signal):
     pid = next(iter(client.run(os.getpid).values()))
     os.kill(pid, with_signal)
     return pid
-
-
-@pytest.mark.parametrize(("name", "n_parts"), [("default", 1), ("default", 7), ("rates", 2)])
-def test_fits_on_processes_have_the_bits_of_local_ones(processes, name, n_parts):
-    X, y = data()
-    y, size = target(name, y), -(-len(y) // n_parts // 16) * 16
-    for rows in (X, sparse.csr_array(X * (np.abs(X) > 0.3))):
-        expected = fitted(name, rows, y, **extras(name, y))
-        expected._shape = X.shape
-        given = {key: remote(part, size) for key, part in extras(name, y).items()}
-        assert_same_fit(fitted(name, remote(rows, size), remote(y, size), **given), expected)
 
 
 @pytest.mark.parametrize("phase", ["placing", "conditioning", "stepping", "broadcast", "frozen"])

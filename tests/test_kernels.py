@@ -4,7 +4,6 @@ says: for every loss.
 
 import math
 import threading
-from itertools import product
 
 import numba
 import numpy as np
@@ -32,11 +31,9 @@ from skdpdyn.kernels.gradients import Dense
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
 from skdpdyn.kernels.statistics import compiled_limit
 from skdpdyn.kernels.sums import Total
-from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers.minimise import largest_rounding, minimise
 from skdpdyn.support.chunks import chunk_edges, count_chunks
 
-REPLACE_ONE = Adjacency.REPLACE_ONE
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
 
 each_kernel = pytest.mark.parametrize(
@@ -46,9 +43,6 @@ each_kernel = pytest.mark.parametrize(
         for name in LAYOUTS
         for loss in LOSSES
     ],
-)
-needs_plain_python = pytest.mark.skipif(
-    not numba.config.DISABLE_JIT, reason="compiled code holds its constants"
 )
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 
@@ -104,14 +98,6 @@ def test_against_numpy_on_the_same_noise(layout, loss, n_samples, n_features, ch
         )
 
 
-def test_pairs_of_a_grid_are_covered_by_few_cases():
-    cases = pairwise("abc", range(7), [None, math.inf])
-    for one, other in ((0, 1), (0, 2), (1, 2)):
-        axes = ("abc", range(7), [None, math.inf])
-        assert {(case[one], case[other]) for case in cases} == set(product(axes[one], axes[other]))
-    assert len(cases) == 21  # of 42: no fewer hold the pairs of the first two
-
-
 @pytest.mark.parametrize("n_classes", [*range(3, 12), 16, 17, 25])
 def test_any_number_of_classes(n_classes):
     loss = softmax(n_classes)
@@ -144,26 +130,6 @@ def test_large_data_against_numpy(layout, loss, shape):
     )
 
 
-@each_kernel
-def test_float32_and_float64_agree(layout, loss):
-    X, y = data(loss, 70, 12)
-    double = run(problem(loss, X), layout(X), y, noise_std=0.0)
-    single = run(problem(loss, X), layout(X.astype(np.float32)), y, noise_std=0.0)
-    np.testing.assert_allclose(single, double, rtol=1e-3, atol=1e-5 * np.abs(double).max())
-
-
-@pytest.mark.smoke
-@each_dtype
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
-def test_dense_and_csr_agree(loss, dtype):
-    X, y = data(loss, 70, 12, dtype)
-    dense, csr = (run(problem(loss, X), layout(X), y) for layout in LAYOUTS.values())
-    tolerances = (
-        {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-6}
-    )
-    np.testing.assert_allclose(csr, dense, **tolerances)
-
-
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python takes any array")
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_arrays_of_other_types_are_refused(n_threads):
@@ -182,14 +148,6 @@ def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     )
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, eight)
-
-
-@pytest.mark.parametrize("n_threads", [2, 16])
-def test_more_threads_than_cores_for_many_steps(n_threads):
-    X, y = data(logistic, 5000, 3)
-    objective, step_size = problem(logistic, X), np.full(50, 0.1)
-    one, many = (run(objective, X, y, step_size, n_threads=threads) for threads in (1, n_threads))
-    np.testing.assert_array_equal(many, one)
 
 
 @pytest.mark.parametrize("failing", [0, 1])
@@ -509,15 +467,6 @@ def assert_summed_in_double(objective, layout, X, y):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_gradients_near_the_least_single_are_summed_in_double(layout):
-    """What a row of norm 1e19 is multiplied by would be no normal float32."""
-    X, y = data(softmax(3), 40, 21, np.float32)
-    X[X != 0] = np.float32(1e18) * np.sign(X[X != 0])
-    objective = problem(softmax(3), X, data_norm=1e-26, clip=0.5e-26, intercept_scaling=0.0)
-    assert_summed_in_double(objective, layout, X, y)
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_where_a_step_contracts_single_rows_are_summed_in_double(layout):
     """An unclipped softmax: parameters rounded to float32 would be shared by all rows."""
     X, y = data(softmax(3), 300, 21, np.float32)
@@ -583,65 +532,6 @@ def neighbours(loss, data_norm, n_parameters):
             if loss.n_outputs > 1:
                 start[1], start[4] = -1e3 / data_norm, 1e3 / data_norm
         yield X, y, X2, y2, start
-
-
-@each_kernel
-@each_dtype
-@pytest.mark.parametrize(
-    ("data_norm", "intercept", "clip"), [(0.01, 0.0, math.inf), (1.0, 0.25, 0.5), (100.0, 1.0, 0.1)]
-)
-def test_neighbours_move_one_update_by_at_most_the_sensitivity(
-    layout, loss, dtype, data_norm, intercept, clip
-):
-    """And some pair moves it by 0.9 of that."""
-    clip = min(clip, 2.0) if math.isinf(loss.lipschitz) else clip
-    changes = {
-        "data_norm": data_norm,
-        "alpha": 1e-3,
-        "clip": clip * data_norm,
-        "intercept_scaling": intercept * data_norm,
-    }
-    objective = problem(loss, np.empty((9, 3)), **changes)
-    largest = 0.0
-    for X, y, X2, y2, start in neighbours(loss, data_norm, objective.n_parameters):
-        moved = []
-        for rows, targets in ((X, y), (X2, y2)):
-            theta = start.copy()
-            given = LocalRows(layout(rows.astype(dtype)), targets)
-            descend(theta, objective, given, np.ones(1), np.zeros(1), math.inf, generator())
-            moved.append(theta)
-        largest = max(
-            largest, np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(REPLACE_ONE)
-        )
-    # the difference of two large iterates has fewer digits than the step
-    assert 0.9 <= largest <= 1 + 1e-8
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize("part_of_largest_step", [0.1, 1.0])
-def test_an_update_of_unclipped_softmax_contracts(layout, part_of_largest_step):
-    """The hypothesis of the last-iterate bound."""
-    rng = np.random.default_rng(1)
-    loss = softmax(3)
-    X, y = data(loss)
-    objective = problem(loss, X, clip=math.inf, alpha=0.02)
-    step_size = part_of_largest_step * 2 / (objective.smoothness + objective.alpha)
-    for scale in (1e-3, 1.0, 100.0):
-        points = rng.standard_normal((2, objective.n_parameters)) * scale
-        before = np.linalg.norm(points[0] - points[1])
-        for theta in points:
-            descend(
-                theta,
-                objective,
-                LocalRows(layout(X), y),
-                np.array([step_size]),
-                np.zeros(1),
-                math.inf,
-                generator(),
-            )
-        assert np.linalg.norm(points[0] - points[1]) <= (
-            1 - step_size * objective.alpha
-        ) * before * (1 + 1e-12)
 
 
 # --- the noise that ran ---------------------------------------------------------------------------

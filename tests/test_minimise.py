@@ -9,7 +9,6 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-from problems import threaded
 from scipy import optimize, sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -57,21 +56,6 @@ def test_logistic_regression(layout, dtype):
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_softmax_regression(layout, dtype):
-    X, y = rows(n_classes=4, dtype=dtype)
-    objective = problem(softmax(4), X)
-    theta = minimise(objective, LocalRows(layout(X), y), tolerance=1e-11)
-    exact = LogisticRegression(
-        C=1 / (len(y) * objective.alpha), fit_intercept=False, solver="newton-cholesky", tol=1e-13
-    )
-    exact.fit(with_column(X.astype(float)), y)
-    coef, intercept = objective.split(theta)
-    np.testing.assert_allclose(coef, exact.coef_[:, :-1], atol=1e-8)
-    np.testing.assert_allclose(intercept, exact.coef_[:, -1] / 2, atol=1e-8)
-
-
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 def test_ridge_regression(layout):
     X, y = rows()
     objective = problem(squared, X, clip=1e3)
@@ -110,16 +94,6 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
     )
     assert value(theta) <= other.fun + 1e-15
     np.testing.assert_allclose(theta, other.x, atol=2e-5)
-
-
-def test_any_number_of_threads_gives_the_same_bits():
-    X, y = rows(3000, 5, n_classes=3)
-    objective = problem(softmax(3), X)
-    one, three = (
-        minimise(objective, threaded(LocalRows(X, y), n_threads), tolerance=1e-10)
-        for n_threads in (1, 3)
-    )
-    np.testing.assert_array_equal(one, three)
 
 
 # --- the certificate ------------------------------------------------------------------------------
@@ -202,12 +176,6 @@ def test_the_rounding_of_raw_predictions_that_cancel_is_counted():
     assert 1e-12 < error <= gradient.rounding(theta) < 1e-6
 
 
-def test_a_softmax_is_not_clamped():
-    X, y = rows(n_classes=3)
-    whole = replace(problem(softmax(3), X, clip=math.inf).unclamped(), exact=True)
-    assert np.all(LocalRows(X, y).bounded(whole).limit > math.sqrt(2))
-
-
 def gradient_of(objective, X, y, linear):
     return _minimise._Gradient(objective, LocalRows(X, y), linear)
 
@@ -284,24 +252,6 @@ def test_where_newton_stops_nesterov_goes_on(loss, n_steps, monkeypatch):
 
 
 @pytest.mark.slow
-def test_nesterov_needs_no_more_points_than_it_takes(monkeypatch):
-    """Whether an error is raised must not depend on the records: on the worst of them the last
-    point is good enough.
-    """
-    monkeypatch.setattr(_minimise, "_MAX_STEPS", 0)
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        n_samples, n_features = int(rng.integers(1, 10)), int(rng.integers(1, 4))
-        X, y = (
-            rng.standard_normal((n_samples, n_features)),
-            rng.integers(0, 2, n_samples).astype(float),
-        )
-        loss, alpha = (logistic, squared)[rng.integers(2)], 10 ** rng.uniform(-4, 0)
-        objective = problem(loss, X, alpha=alpha, clip=10 ** rng.uniform(-3, 0))
-        minimise(objective, LocalRows(X, y), tolerance=1e-6 * objective.lipschitz)  # must not raise
-
-
-@pytest.mark.slow
 def test_kinks_that_stall_newton():
     """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do
     not arrive.
@@ -374,20 +324,6 @@ def test_a_minimiser_is_within_its_bound(loss, clip, reached):
                 theta = minimise(objective, given, tolerance=1e-9, linear=linear)
                 largest = max(largest, np.linalg.norm(theta) / objective.minimiser_norm(slope))
     assert reached < largest <= 1 + 1e-6  # the tolerance
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("norm", [1e-50, 1.0, 1e50])
-def test_the_unit_of_the_rows_does_not_matter(norm):
-    """Between the kinks of a clipped loss the Hessian is the penalty alone, and conjugate
-    gradients may find no way down.
-    """
-    X, y = np.random.default_rng(0).standard_normal((3, 30)), np.array([0.0, 1.0, 1.0])
-    objective = Objective(logistic, 3, 30, norm, alpha=1e-6 * norm**2, clip=0.5 * norm)
-    for seed in range(10):
-        linear = 0.05 * norm * np.random.default_rng(seed).standard_normal(30)
-        theta = minimise(objective, LocalRows(X * norm, y), tolerance=1e-5 * norm, linear=linear)
-        assert np.linalg.norm(theta) <= objective.minimiser_norm(np.linalg.norm(linear))
 
 
 def test_a_penalty_that_double_precision_does_not_see_is_refused():

@@ -3,19 +3,15 @@
 import math
 import pickle
 import warnings
-from dataclasses import replace
 
-import joblib
-import mpmath
 import numpy as np
 import pandas as pd
 import pytest
 from dp_accounting.rdp import RdpAccountant
-from scipy import sparse, stats
+from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
-from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.feature_selection import RFECV
@@ -53,7 +49,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.core.noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import TradeoffDisplay
@@ -73,20 +69,16 @@ from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,
     Assumed,
-    Budget,
     Gaussian,
     GaussianDP,
     PoissonSubsampled,
     Selection,
     composition,
     privacy_report,
-    selection,
     subsampling,
     tightest,
 )
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.solvers import NoisyGD
-from skdpdyn.training import foreign
 
 LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
 RIDGE = PrivateRidge(target_bounds=(-2.0, 2.0), solver=NoisyGD(n_steps=5))
@@ -114,49 +106,6 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
 
 
 # --- the law of the number of trials --------------------------------------------------------------
-
-
-class Bytes:
-    """A generator whose next uniform number in [0, 1) is given."""
-
-    def __init__(self, uniform):
-        self.uniform = uniform
-
-    def bytes(self, length):
-        return int(self.uniform * mpmath.mpf(256) ** length).to_bytes(length)
-
-
-@pytest.mark.parametrize("mean", [1.5, 20.0])
-@pytest.mark.parametrize("shape", [-0.9, 0.0, 5e-324, 1e-20, 1.0, 1e3, math.inf])
-def test_law_of_the_number_of_trials_in_150_digits(mean, shape):
-    """Against the distribution function in 700 digits, on both sides of each of its values."""
-    record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
-    with mpmath.workdps(700):
-        e, near = mpmath.mpf(shape), mpmath.mpf(10) ** -150
-        if shape == math.inf:
-            k, probability = 0, mpmath.exp(-mean)
-        else:
-            gamma = record.halting_probability
-            gamma = mpmath.mpf(gamma * (1 + 1e-9))
-            k = 1
-            first = 1 / (gamma**-e - 1) if e else -1 / mpmath.log(gamma)
-            probability = (1 - gamma) * first * (e if e else 1)
-        below = mpmath.mpf(0)
-        for _ in range(60):
-            for uniform in (below + near, below + probability - near):
-                assert _trials.number_of_trials(record, Bytes(uniform)) == k
-            below += probability
-            if shape == math.inf:
-                probability *= mpmath.mpf(mean) / (k + 1)
-            else:
-                probability *= (1 - gamma) * (k + e) / (k + 1)
-            k += 1
-            if probability < 3 * near:
-                break
-        assert 0.5 < below <= 1
-        if mean < 2:  # the largest uniform number ends too
-            last = _trials.number_of_trials(record, Bytes(1 - mpmath.mpf(2) ** -640))
-            assert k - 1 <= last < 100_000
 
 
 @pytest.mark.parametrize(
@@ -305,14 +254,6 @@ def test_guarantees_that_are_not_gaussian(test_size):
         plan.check(GaussianDP(2 * plan.fit_mu), "record")
 
 
-def test_the_sharper_poisson_bound_leaves_more():
-    """By the theorem as printed, what ran costs more than the budget."""
-    sharp = search(**POISSON).fit(X, Y)
-    assert sharp.epsilon_ == pytest.approx(2.0)
-    assert sharp.bound_ == "selection"
-    assert selection(sharp.mechanism_).epsilon(1e-4) > 2.2
-
-
 # --- scores ---------------------------------------------------------------------------------------
 
 
@@ -335,18 +276,6 @@ def test_one_record_moves_a_score_by_its_part(scoring):
         moved.append(abs(score.mean(fitted, other, other_labels) - before))
         assert 0 <= before <= 1
     assert 0.9 / 20 <= max(moved) <= 1 / 20 + 1e-12
-
-
-def test_scores_in_their_units():
-    fitted = clone(LOGISTIC).set_params(epsilon=1e4, delta=1e-2).fit(X, Y)
-    accuracy, loss = (score_of(kind, fitted, {}) for kind in (None, "neg_log_loss"))
-    assert accuracy.in_units(accuracy.mean(fitted, X, Y)) == fitted.score(X, Y)
-    exact = np.mean(fitted.predict_log_proba(X)[np.arange(200), Y])
-    assert loss.in_units(loss.mean(fitted, X, Y)) == pytest.approx(exact, rel=1e-12)
-    ridge = clone(RIDGE).fit(X, X[:, 0])
-    squared = score_of(None, ridge, {})
-    exact = -np.mean((np.clip(ridge.predict(X), -2, 2) - X[:, 0]) ** 2)
-    assert squared.in_units(squared.mean(ridge, X, X[:, 0])) == pytest.approx(exact, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -389,29 +318,6 @@ def test_nothing_but_the_winner_is_shown():
     assert not hasattr(search(RIDGE), "predict_proba")
 
 
-def test_a_display_shows_what_the_search_spent():
-    estimator = search()
-    assert estimator._repr_mimebundle_()["text/plain"] == repr(estimator)
-    bundle = estimator.fit(X, Y)._repr_mimebundle_()
-    line = (
-        f"spent: epsilon={estimator.epsilon_:.6g}, delta=0.0001 (replace_one, bound "
-        f"{estimator.bound_})"
-    )
-    assert line in bundle["text/html"]
-    assert bundle["text/plain"].splitlines()[-1] == line
-
-
-def test_the_winner_says_what_the_search_cost():
-    fitted = search().fit(X, Y)
-    winner = fitted.best_estimator_
-    assert winner.privacy_ == fitted.privacy_
-    assert winner.epsilon_ == fitted.epsilon_
-    assert total_privacy(winner).guarantee == total_privacy(fitted).guarantee == fitted.privacy_
-    for report in (fitted.privacy_report(), winner.privacy_report()):
-        assert report.as_dict()["spent"]["epsilon"] == pytest.approx(2.0)
-        assert report.as_dict()["theorem"]["bound"] == "selection"
-
-
 @pytest.mark.parametrize("estimator", [LOGISTIC, RIDGE], ids=lambda model: type(model).__name__)
 def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monkeypatch):
     monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
@@ -422,16 +328,6 @@ def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monk
     assert math.isnan(first.best_score_)
     assert first.epsilon_ == pytest.approx(2.0)
     assert total_privacy(first).guarantee == first.privacy_
-
-
-@pytest.mark.parametrize("classes", [[False, True], [0, 1], [0.0, 1.0], ["no", "yes"]], ids=str)
-def test_no_trial_predicts_a_class_of_any_kind(classes, monkeypatch):
-    monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
-    labels = np.array(classes)[Y]
-    predicted = (
-        search(clone(LOGISTIC).set_params(classes=classes), **POISSON).fit(X, labels).predict(X)
-    )
-    np.testing.assert_array_equal(predicted, np.full(200, classes[0], labels.dtype))
 
 
 def test_an_error_leaves_a_search_as_it_was(monkeypatch):
@@ -458,69 +354,6 @@ def test_poisson_may_make_no_trial():
     ):
         # of one hundred seeds one has T = 0 but with probability 1e-20, and the seeds are fixed
         pass
-
-
-def test_fitted_searches_travel(tmp_path):
-    fitted = search().fit(X, Y)
-    joblib.dump(fitted, tmp_path / "search")
-    for again in (pickle.loads(pickle.dumps(fitted)), joblib.load(tmp_path / "search")):
-        np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
-        assert again.privacy_ == fitted.privacy_
-        assert again.mechanism_ == fitted.mechanism_
-        assert again.privacy_.epsilon(1e-4) == fitted.epsilon_
-    fresh = clone(fitted)
-    assert fresh.get_params()["epsilon"] == 2.0
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
-    assert not hasattr(fresh, "privacy_")
-    assert set(search(random_state=None).get_params(deep=False)) <= set(fresh.get_params())
-
-
-def test_a_seed_repeats_the_search_and_is_marked():
-    with pytest.warns(PrivacyLeakWarning, match="random_state=3") as caught:
-        first = search(random_state=3).fit(X, Y)
-    assert len(caught) == 1  # of all trials
-    assert any("random_state=3" in leak for leak in first.leaks_)
-    second = search(random_state=3, n_jobs=2).fit(X, Y)
-    np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
-    assert first.best_score_ == second.best_score_
-    third = search().fit(X, Y)
-    assert not np.array_equal(first.decision_function(X), third.decision_function(X))
-    with pytest.raises(TypeError, match="random_state"):
-        search(random_state=np.random.default_rng()).fit(X, Y)
-
-
-def assert_independent(noises):
-    """Standard normal noise of many coefficients each: no correlation between any two beyond 6
-    standard deviations.
-    """
-    noises = np.array([noise / np.std(noise) for noise in noises])
-    correlations = np.corrcoef(noises)[np.triu_indices(len(noises), 1)]
-    assert np.max(np.abs(correlations)) < 6 / math.sqrt(noises.shape[1])
-
-
-WIDE = np.zeros((40, 2000))
-HALVES = np.arange(40) % 2
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_trials_draw_independent_noise(n_jobs):
-    """Rows of zeros teach nothing: coefficients are noise alone; failure probability 1e-6."""
-    chosen = search(clone(LOGISTIC).set_params(fit_intercept=False), {"clip": [0.5]})
-    plan = chosen._plan(40, WIDE[:2], {})
-    trials = joblib.Parallel(n_jobs=n_jobs)(
-        joblib.delayed(_trials.run_trial)(
-            candidates_of(chosen).build({"clip": 0.5}, plan.trial_budget, {}, None),
-            plan.score,
-            WIDE,
-            HALVES,
-            WIDE,
-            HALVES,
-        )
-        for _ in range(4)
-    )
-    winners = [chosen.fit(WIDE, HALVES).best_estimator_ for _ in range(2)]
-    assert_independent([model.coef_[0] for model in [*(model for model, _ in trials), *winners]])
 
 
 # --- a simulated attack ---------------------------------------------------------------------------
@@ -562,59 +395,7 @@ def attack(plan, chosen, n_runs, monkeypatch):
     return np.array(outcomes)
 
 
-def largest_loss(outcomes, delta_of):
-    """Largest certain excess of P[S] over e^epsilon Q[S] + delta, over thresholds; failure
-    probability 1e-6.
-    """
-    n = outcomes.shape[1]
-    level = 1e-6 / (2 * 12 * 4)
-    worst = -1.0
-    for threshold in np.quantile(outcomes, np.linspace(0.05, 0.95, 12)):
-        there, not_there = (np.count_nonzero(row > threshold) for row in outcomes)
-        low = stats.beta.ppf(level, there, n - there + 1) if there else 0.0
-        high = stats.beta.isf(level, not_there + 1, n - not_there) if not_there < n else 1.0
-        worst = max(
-            worst,
-            *(
-                low - math.exp(epsilon) * high - delta_of(epsilon)
-                for epsilon in np.linspace(0, 3, 4)
-            ),
-        )
-    return worst
-
-
-@pytest.mark.system
-@pytest.mark.slow
-def test_a_simulated_attack_stays_below_the_bound(monkeypatch):
-    chosen = PrivateSearchCV(
-        LOGISTIC,
-        {"alpha": [0.1]},
-        epsilon=3.0,
-        delta=1e-2,
-        expected_trials=15,
-        shape=3.0,
-        holdout=np.arange(4, 10),
-    )
-    plan = chosen._plan(10, np.zeros((2, 2)), {})
-    assert largest_loss(attack(plan, chosen, 500, monkeypatch), plan.guarantee.delta) <= 0
-    # The attack has teeth: were each trial given the whole budget, and the best of them shown, it
-    # would be seen
-    claimed = GaussianDP(gdp_mu(3.0, 1e-2))
-    many = Selection(trial=claimed, expected_trials=60.0, shape=3.0)
-    greedy = replace(plan, mechanism=many, fit_mu=claimed.mu, of_trial=Budget(5000.0, 1e-2))
-    assert largest_loss(attack(greedy, chosen, 600, monkeypatch), claimed.delta) > 0
-
-
 # --- what is refused ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "name", ["epsilon", "delta", "adjacency", "random_state", "classes", "target_bounds"]
-)
-def test_the_budget_and_public_facts_are_not_tuned(name):
-    for grid in ({name: [1.0]}, [{"clip": [0.5]}, {f"privatelogisticregression__{name}": [1.0]}]):
-        with pytest.raises(ValueError, match=rf"holds '.*{name}'"):
-            search(grid=grid).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -847,24 +628,6 @@ def test_steps_that_learn_without_privacy_are_refused(step):
         total_privacy(step)
 
 
-def test_kinds_of_data():
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(kind=np.where(Y == 1, "u", "v"))
-    columns = make_column_transformer(
-        (BoundsScaler((-1, 1)), ["a", "b", "c"]),
-        (OneHotEncoder(categories=[["u", "v"]]), ["kind"]),
-        sparse_threshold=0,
-    )
-    pipeline = make_pipeline(
-        columns, PrivateSoftmaxRegression(classes=["no", "yes"], solver=NoisyGD(n_steps=3))
-    )
-    labels = pd.Series(np.where(Y == 1, "yes", "no"))
-    fitted = search(pipeline, {"privatesoftmaxregression__clip": [0.3, 0.6]}).fit(frame, labels)
-    assert set(fitted.predict(frame)) <= {"no", "yes"}
-    assert fitted.feature_names_in_.tolist() == list(frame.columns)
-    for rows in (sparse.csr_array(X), sparse.coo_array(X), X.tolist(), X.astype(np.float32)):
-        assert search(scoring="neg_log_loss").fit(rows, Y.tolist()).n_features_in_ == 3
-
-
 # --- what searches that are not private spent -----------------------------------------------------
 
 MANY = {"clip": [0.3, 0.6, 1.0], "alpha": [1e-3, 1e-2]}
@@ -918,37 +681,6 @@ def test_hyperparameters_that_change_the_cost_are_counted_as_they_are():
     assert priced(fitted, 200, n_features=3).guarantee.mu == pytest.approx(
         math.sqrt(4 * np.sum(np.square(costs))), rel=1e-12
     )
-
-
-@pytest.mark.slow
-def test_halving_is_counted_by_its_resources(monkeypatch):
-    sizes, fit = [], PrivateLogisticRegression.fit
-
-    def counted(self, rows, y):
-        sizes.append(len(y))
-        return fit(self, rows, y)
-
-    monkeypatch.setattr(PrivateLogisticRegression, "fit", counted)
-    model = clone(LOGISTIC).set_params(delta="auto")
-    fitted = HalvingGridSearchCV(model, MANY, cv=KFold(4), min_resources=40, factor=2).fit(X, Y)
-    total = priced(fitted)
-    counted_sizes = [int(name.split()[2]) for name, _ in total.parts if name != "refit"]
-    assert sorted([*counted_sizes, 200]) == sorted(sizes)
-    expected = (
-        sum(model.privacy_cost(n, 3).mu ** 2 for n in counted_sizes)
-        + model.privacy_cost(200, 3).mu ** 2
-    )
-    assert total.guarantee.mu == pytest.approx(math.sqrt(expected), rel=1e-12)
-    steps = HalvingGridSearchCV(
-        clone(LOGISTIC),
-        {"clip": [0.3, 0.6]},
-        cv=KFold(4),
-        resource="solver__n_steps",
-        max_resources=8,
-        factor=2,
-        min_resources=2,
-    ).fit(X, Y)
-    assert priced(steps).guarantee.mu > 0
 
 
 @pytest.mark.parametrize(
@@ -1006,13 +738,6 @@ def test_leave_one_out_and_private_searches_are_counted():
     assert nested.guarantee.rdp(9.0) == pytest.approx(4 * search().privacy_cost(150, 3).rdp(9.0))
 
 
-def test_guarantees_of_unlike_folds_that_are_not_gaussian():
-    model = clone(LOGISTIC).set_params(bound="langevin", alpha=1e-2, epsilon=1.0, delta="auto")
-    total = priced(model, cv=KFold(3), n_samples=200, n_features=3)
-    costs = {n: model.privacy_cost(n, 3).rdp(9.0) for n in (133, 134)}
-    assert total.guarantee.rdp(9.0) == pytest.approx(2 * costs[133] + costs[134])
-
-
 # --- totals ---------------------------------------------------------------------------------------
 
 
@@ -1052,64 +777,11 @@ def test_what_decides_over_sparse_rows_is_looked_at(threshold):
     assert "choose between sparse" in reads_records(inside)
 
 
-@pytest.mark.parametrize(("zeros", "kind"), [(51, "sparse"), (50, "dense")])
-def test_scikit_learn_counts_what_is_stored(zeros, kind):
-    """The reason for refusing: one record decides, whatever parts are dense."""
-    rows = np.ones((100, 2))
-    rows[:zeros, 1] = 0.0
-    step = make_column_transformer(
-        (BoundsScaler((0, 1)), []), ("passthrough", [0, 1]), sparse_threshold=0.75
-    )
-    assert sparse.issparse(step.fit_transform(sparse.csr_array(rows))) == (kind == "sparse")
-    with pytest.raises(ValueError, match="choose between sparse"):
-        total_privacy(step)
-
-
-def test_the_shape_of_a_refitted_search_is_its_own():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = GridSearchCV(LOGISTIC, {"clip": [0.3, 0.6]}, cv=2).fit(X, Y)
-        total = search_privacy(fitted)
-        assert search_privacy(fitted, n_samples=200, n_features=3).guarantee == total.guarantee
-        for shape in ({"n_samples": 10**6}, {"n_features": 4}):
-            with pytest.raises(ValueError, match="the refitted model saw 200 records of 3 columns"):
-                search_privacy(fitted, **shape)
-        fitted.best_estimator_.set_params(epsilon=0.01)  # what was spent was spent
-        assert search_privacy(fitted).guarantee == total.guarantee
-
-
-def test_candidates_of_unlike_numbers_of_columns():
-    grid = {"polynomialfeatures__degree": [1, 2]}
-    for solver in (NoisyGD(n_steps=5), "objective_perturbation"):
-        model = make_pipeline(PolynomialFeatures(), clone(LOGISTIC).set_params(solver=solver))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fitted = GridSearchCV(model, grid, cv=2).fit(X, Y)
-            if solver != "objective_perturbation":
-                assert search_privacy(fitted).guarantee.mu > 0
-            else:
-                with pytest.raises(ValueError, match="depends on the number of columns"):
-                    search_privacy(fitted)
-
-
 def test_the_seed_of_a_private_search_is_told():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         total = search_privacy(search(random_state=0), n_samples=200, n_features=3)
     assert any("random_state=0" in leak for leak in total.leaks)
-
-
-def test_nothing_of_the_trials_is_kept_on_disk(tmp_path, capsys):
-    pipeline = make_pipeline(
-        BoundsScaler((-1, 1)), clone(LOGISTIC), memory=joblib.Memory(tmp_path, verbose=11)
-    )
-    fitted = search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}).fit(X, Y)
-    assert fitted.best_estimator_.memory is None
-    assert not list(tmp_path.rglob("*.pkl"))
-    assert capsys.readouterr().out == ""
-    pipeline[-1]._skl_callbacks = [object()]
-    with pytest.raises(ValueError, match="callbacks"):
-        search(pipeline, {"privatelogisticregression__clip": [0.3, 0.6]}).fit(X, Y)
 
 
 def test_totals_compose():
@@ -1201,68 +873,7 @@ def test_totals_that_are_not_known_are_refused():
     assert isinstance(total_privacy(composition(Gaussian(2.0))), PrivacyTotal)
 
 
-# --- scikit-learn's own search over our estimators ------------------------------------------------
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_grid_searches_are_quiet_and_their_noise_independent(n_jobs):
-    """Rows of zeros: the models of all folds and candidates are noise alone; failure probability
-    1e-6.
-    """
-    model = clone(LOGISTIC).set_params(fit_intercept=False, epsilon=1.0, delta=1e-4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        folds = [
-            cross_validate(
-                clone(model).set_params(clip=clip),
-                WIDE,
-                HALVES,
-                cv=3,
-                n_jobs=n_jobs,
-                return_estimator=True,
-            )
-            for clip in (0.3, 0.6)
-        ]
-        grid = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=3, n_jobs=n_jobs).fit(WIDE, HALVES)
-    models = [model for fold in folds for model in fold["estimator"]] + [grid.best_estimator_]
-    assert_independent([model.coef_[0] for model in models])
-    assert all(model.random_state is None for model in models)
-
-
 # --- what would tell how many trials there were, or decide by one record --------------------------
-
-
-@pytest.mark.parametrize("column", [False, True], ids=["vector", "column"])
-@pytest.mark.parametrize(
-    "estimator",
-    [LOGISTIC, make_pipeline(BoundsScaler((-1, 1)), LOGISTIC)],
-    ids=["model", "pipeline"],
-)
-def test_nothing_is_said_of_the_trials(estimator, column, capsys):
-    """Neither printed by verbose steps nor warned of: a warning for each trial would count them."""
-    estimator = clone(estimator).set_params(verbose=True)
-    path = (
-        "privatelogisticregression__clip"
-        if estimator is not LOGISTIC and hasattr(estimator, "steps")
-        else "clip"
-    )
-    said = []
-    for seed in (0, 1, 2):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            search(estimator, {path: [0.3, 0.6]}, random_state=seed, expected_trials=6).fit(
-                X, Y[:, None] if column else Y
-            )
-        said.append(
-            [
-                str(warning.message).split(":")[0]
-                for warning in caught
-                if "random_state" not in str(warning.message)
-            ]
-        )
-    assert capsys.readouterr() == ("", "")
-    assert said[0] == said[1] == said[2]
-    assert len(said[0]) == column
 
 
 class Complaining(TransformerMixin, BaseEstimator):
@@ -1325,28 +936,6 @@ def test_missing_targets_are_refused(bad):
     ):
         with pytest.raises(ValueError, match=r"contains NaN|contains infinity"):
             clone(model).fit(X, target)
-
-
-def test_without_a_trial_columns_are_checked_all_the_same(monkeypatch):
-    monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
-    frame = pd.DataFrame(X, columns=list("abc"))
-    fitted = search(**POISSON).fit(frame, Y)
-    assert fitted.n_features_in_ == 3
-    assert fitted.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert np.unique(fitted.predict(frame)).size == 1
-    with pytest.raises(ValueError, match="feature names should match"):
-        fitted.predict(frame[["a"]])
-
-
-def test_a_score_may_be_weighted():
-    fitted = search(expected_trials=1).fit(X, Y)
-    right = fitted.predict(X) == Y
-    assert fitted.score(X, Y, sample_weight=right.astype(float)) == (1.0 if right.any() else 0.0)
-
-
-def test_reports_say_what_the_fit_was_even_after_parameters_changed():
-    fitted = search(random_state=0).fit(X, Y).set_params(random_state=None)
-    assert "whoever knows or guesses it can subtract the noise" in fitted.privacy_report().to_text()
 
 
 @pytest.mark.parametrize(
@@ -1561,25 +1150,6 @@ def test_advice_on_meta_estimators():
         total_privacy(StandardScaler())
 
 
-def test_warnings_come_back_after_trials_that_overlap():
-    before = list(warnings.filters)
-    one = other = foreign.SILENCE
-    one.__enter__()
-    other.__enter__()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.warn("not now", stacklevel=1)
-    one.__exit__(None, None, None)
-    assert not caught
-    assert warnings.filters != before  # the other still runs
-    other.__exit__(None, None, None)
-    assert warnings.filters == before
-    with joblib.parallel_config(backend="threading"):
-        PrivateSearchCV(
-            LOGISTIC, GRID, epsilon=50.0, expected_trials=20, n_jobs=4, random_state=0
-        ).fit(X, Y)
-    assert warnings.filters == before
-
-
 def test_every_label_is_checked_whichever_records_are_held_out():
     wrong = np.where(np.arange(200) == 3, 9, Y)
     for seed in range(10):
@@ -1608,21 +1178,6 @@ def test_marks_stay_wherever_a_total_goes():
     )
     assert report.as_dict()["assumed"]["not private in this run"] == ["another", *total.leaks]
     assert TradeoffDisplay.from_guarantee(total, plot=False).name == "NOT PRIVATE"
-
-
-def test_displays_of_pipelines_hide_no_step():
-    model = clone(LOGISTIC).set_params(delta=1e-4)
-    nested = Pipeline(
-        [("before", Pipeline([("scale", PrivateScaler(1.0, 1e-6))])), ("model", model)]
-    ).fit(X, Y)
-    with pytest.raises(ValueError, match="has several private steps"):
-        TradeoffDisplay.from_estimator(nested)
-    with pytest.raises(ValueError, match="StandardScaler learns means and variances"):
-        TradeoffDisplay.from_estimator(make_pipeline(StandardScaler(), model).fit(X, Y))
-    alone = make_pipeline(BoundsScaler((-5, 5)), "passthrough", model).fit(X, Y)
-    assert (
-        TradeoffDisplay.from_estimator(alone, plot=False).advantage == alone[-1].privacy_.advantage
-    )
 
 
 def test_splits_by_groups_are_passed():
@@ -1660,13 +1215,6 @@ def test_splits_by_groups_are_passed():
             search_privacy(search_, 200, n_features=3, cv=cv)
 
 
-def test_a_total_is_shown_as_its_report():
-    total = total_privacy(GaussianDP(0.3), GaussianDP(0.4))
-    assert repr(total) == str(total) == total.report()
-    with pytest.raises(ValueError, match=r"unpack a list, total_privacy\(\*releases\)"):
-        total_privacy([GaussianDP(0.3), GaussianDP(0.4)])
-
-
 def test_a_total_composes_with_what_it_does_not_cover():
     with pytest.warns(PrivacyLeakWarning):
         seeded = clone(LOGISTIC).set_params(random_state=0).fit(X, Y)
@@ -1692,13 +1240,6 @@ def test_what_is_no_search_is_not_taken_for_one():
         search_privacy(FrozenEstimator(clone(LOGISTIC).fit(X, Y)), 100, cv=3, n_features=2)
 
 
-def test_equal_rows_of_a_total_are_one_row():
-    grid = GridSearchCV(LOGISTIC, {"clip": [0.1, 0.2, 0.5]}, cv=4).fit(X, Y)
-    with pytest.warns(PrivacyLeakWarning):
-        report = search_privacy(grid).report()
-    assert report.count("12 x fit on 150 records") == 1
-
-
 def test_a_part_without_columns_released_nothing():
     for none in ([], np.zeros(3, dtype=bool), np.array([], dtype=int)):
         parts = make_column_transformer(
@@ -1718,37 +1259,3 @@ def test_a_search_that_cannot_be_counted_says_who_can():
     ):
         total_privacy(grid)
     assert total_privacy(priced(grid, n_samples=200, n_features=3)).guarantee.mu > 0
-
-
-def test_a_plan_asks_no_cost_twice(monkeypatch):
-    """Where a candidate's cost is no matter of mu alone, each takes a calibration."""
-    asked, privacy_cost = [], PrivateLogisticRegression.privacy_cost
-
-    def recorded(self, *shape):
-        asked.append((self.epsilon, self.clip))
-        return privacy_cost(self, *shape)
-
-    monkeypatch.setattr(PrivateLogisticRegression, "privacy_cost", recorded)
-    search(clone(LOGISTIC).set_params(bound="langevin"), {"clip": [0.3, 0.6]}).privacy_cost(200, 3)
-    assert len(set(asked)) == len(asked) > 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "n_jobs"),  # of the rows that the plan looks at, of others
-    [(0, None), (100, None), pytest.param(100, 2, marks=pytest.mark.system)],
-)
-def test_no_arithmetic_of_a_trial_is_heard(place, n_jobs):
-    """T28: nor an error for a user who asks numpy for one, as where a step takes the logarithm
-    of a zero.
-    """
-    pipeline = make_pipeline(FunctionTransformer(np.log), BoundsScaler((-5, 0)), LOGISTIC)
-    rows = np.abs(X)
-    rows[place] = 0.0
-    with np.errstate(all="raise"), pytest.raises(ValueError, match="Input X contains infinity"):
-        search(
-            pipeline,
-            {"privatelogisticregression__clip": [0.3]},
-            expected_trials=1,
-            n_jobs=n_jobs,
-        ).fit(rows, Y)

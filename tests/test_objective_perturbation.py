@@ -15,10 +15,7 @@ from hypothesis import given, settings, strategies as st
 from printed import chaudhuri, kifer, redberg, redberg_renyi
 from problems import pairwise
 from scipy import sparse, special, stats
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from spending import spent
-from timing import times_as_long
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.core import noise as noise_module
@@ -26,21 +23,17 @@ from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.noise import largest_norm, standard_noise
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
-from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
+from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy import (
     Adjacency,
-    Composition,
     GaussianDP,
     ObjectivePerturbation as Record,
-    OutputPerturbation,
     PerturbedObjectiveDP,
     from_json,
     perturbation,
-    tightest,
     to_json,
 )
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
-from skdpdyn.privacy.calibration import NUMERICAL_SLACK, least_noise
 from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation
 from skdpdyn.solvers.minimise import largest_rounding
 from skdpdyn.training.plan import plan as planned
@@ -194,47 +187,6 @@ def test_published_forms_hold(adjacency):
             return one if declared.curvature < 1 else perturbation(declared)
 
         assert ratios(adjacency, 1.0, profile, noises=(1.0,)) <= 1 + 1e-3
-
-
-@pytest.mark.parametrize(
-    "bug",
-    [
-        lambda m: Record(
-            noise_multiplier=m.noise_multiplier, curvature=m.curvature / 100, adjacency=m.adjacency
-        ),  # in R, not R^2, at R = 100
-        # no Jacobian
-        lambda m: Record(noise_multiplier=m.noise_multiplier, curvature=0.0, adjacency=m.adjacency),
-        lambda m: Record(
-            noise_multiplier=2 * m.noise_multiplier, curvature=m.curvature, adjacency=m.adjacency
-        ),  # S = L where a record is replaced
-    ],
-)
-def test_bugs_would_be_seen(bug):
-    """The same quadrature convicts a curvature in the wrong unit (harmless at R = 1), and a
-    sensitivity without its 2.
-    """
-    assert (
-        ratios(
-            Adjacency.REPLACE_ONE,
-            100.0,
-            lambda declared: perturbation(bug(declared)),
-            noises=(10.0,),
-        )
-        > 1.2
-    )
-
-
-def test_one_side_alone_would_be_wrong():
-    """Of a vanished record: Huber's loss whose residual changes sign where the noise is densest,
-    with a steep rise.
-    """
-    problem = Objective(squared, 10, 1, 1.0, alpha=1 / 300, clip=1.0)
-    declared = record(problem, 1 / 6, "add_remove")
-    cell, p, q = true_losses(Adjacency.ADD_REMOVE, problem, [], (1.0, 0.0), None, 1 / 6, "gaussian")
-    true = np.sum(np.maximum(np.exp(q) - math.exp(18.75) * np.exp(p), 0)) * cell
-    assert declared.curvature == pytest.approx(30)
-    one_sided = GaussianDP(6.0).delta(18.75 - declared.tilt)
-    assert 1.2 * one_sided < true <= perturbation(declared).delta(18.75) * (1 + 1e-3)
 
 
 @pytest.mark.slow
@@ -537,57 +489,6 @@ def test_senseless_values_are_refused_by_name(build, message):
         build()
 
 
-# --- calibration ----------------------------------------------------------------------------------
-
-
-@settings(max_examples=12)
-@given(
-    epsilon=st.floats(-2, 2).map(lambda power: 10.0**power),
-    delta=st.floats(-15, -1).map(lambda power: 10.0**power),
-    log_n=st.floats(1, 7),
-    data_norm=st.sampled_from(NORMS),
-    loss=st.sampled_from([logistic, squared, softmax(4)]),
-    noise=st.sampled_from(["gaussian", "gamma"]),
-    adjacency=st.sampled_from(ADJACENCIES),
-)
-def test_the_budget_is_met_from_below(epsilon, delta, log_n, data_norm, loss, noise, adjacency):
-    solver = ObjectivePerturbation(noise=noise)
-    clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, 0.25 * data_norm)
-    problem = Objective(loss, int(10**log_n), 20, data_norm, 0.0, clip, 0.25 * data_norm)
-    delta = 0.0 if solver.pure else delta
-    budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency, "bound": "tightest"}
-    problem = Objective(
-        loss,
-        int(10**log_n),
-        20,
-        data_norm,
-        solver.auto_alpha(problem, *spent(**budget)),
-        clip,
-        0.25 * data_norm,
-    )
-    mechanism = least_noise(solver.mechanism(problem, *spent(**budget)), epsilon, delta)
-    paid = perturbation(mechanism).epsilon(delta)
-    assert epsilon * (1 - 1e-4) < paid <= epsilon  # some parts compose numerically
-    assert tightest(mechanism, delta=delta).bound == "perturbation"
-    linear, output = mechanism.mechanisms
-    if noise == "gaussian":
-        assert (linear.noise_multiplier / output.noise_multiplier) ** 2 == pytest.approx(0.01)
-    else:
-        assert perturbation(mechanism).delta(paid) == 0
-
-
-def test_calibration_is_fast():
-    """About 80 times as long as for gradient descent, which asks no profile; a change of kind takes
-    ten times that.
-    """
-
-    def cost(solver):
-        model = PrivateLogisticRegression(epsilon=0.1, solver=solver, conditioning=None)
-        return lambda _: model.privacy_cost(36_000, 105)
-
-    assert times_as_long(cost("objective_perturbation"), cost("noisy_gd")) < 300
-
-
 # --- the solver -----------------------------------------------------------------------------------
 
 
@@ -600,25 +501,6 @@ def data(n_samples=300, n_features=4, seed=0):
 def private(model=PrivateLogisticRegression, **parameters):
     given = {"classes": [0, 1]} if model is not PrivateRidge else {"target_bounds": (0, 1)}
     return model(**{**given, "solver": "objective_perturbation", **parameters})
-
-
-@pytest.mark.parametrize("noise", ["gaussian", "gamma"])
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_realised_noise(noise, adjacency):
-    """Rows of zeros: theta is noise alone, of the declared law. Failure probability 1e-6 each."""
-    X, y = np.zeros((50, 2000)), np.ones(50)
-    problem = Objective(logistic, 50, 2000, 7.0, alpha=0.5, clip=3.0)
-    mechanism = ObjectivePerturbation(noise=noise).mechanism(
-        problem, *spent(**{**BUDGET, "epsilon": 100.0}, adjacency=adjacency)
-    )(3.0)
-    theta = ObjectivePerturbation(noise=noise).solve(
-        problem, mechanism, LocalRows(X, y), generator=np.random.default_rng(5)
-    )
-    b = theta * 50 * 0.5 / (3.0 * (6.0 if adjacency is Adjacency.REPLACE_ONE else 3.0))
-    if noise == "gaussian":
-        assert stats.chi2.ppf(5e-7, 2000) < np.sum(b**2) < stats.chi2.isf(5e-7, 2000)
-    else:
-        assert stats.gamma.ppf(5e-7, 2000) < np.linalg.norm(b) < stats.gamma.isf(5e-7, 2000)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
@@ -716,64 +598,6 @@ def test_a_tolerance_out_of_reach_is_refused_before_the_records_are_seen():
     with pytest.raises(ValueError, match=r"tolerance=1e-30 is below .*Raise tolerance, or alpha"):
         model.fit(X, y)
     assert not [name for name in vars(model) if name.endswith("_")]
-
-
-def test_fits_differ_and_seeds_repeat():
-    X, y = data()
-    assert np.any(private().fit(X, y).coef_ != private().fit(X, y).coef_)
-    with pytest.warns(PrivacyLeakWarning, match="random_state"):
-        np.testing.assert_array_equal(
-            *(private(random_state=3, n_jobs=n_jobs).fit(X, y).coef_ for n_jobs in (1, 2))
-        )
-
-
-@pytest.mark.parametrize(
-    "model", [PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression]
-)
-@pytest.mark.parametrize("noise", ["gaussian", "gamma"])
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_end_to_end(model, noise, adjacency):
-    X, y = data()
-    pure = noise == "gamma"
-    estimator = private(
-        model,
-        epsilon=2.0,
-        solver=ObjectivePerturbation(noise),
-        adjacency=adjacency,
-        delta=0.0 if pure else 1e-5,
-    )
-    estimator.fit(X, y)
-    assert 2.0 * (1 - NUMERICAL_SLACK) < estimator.epsilon_ <= 2.0
-    assert estimator.bound_ == "perturbation"
-    assert (
-        estimator.privacy_ == perturbation(estimator.mechanism_) == estimator.privacy_cost(300, 4)
-    )
-    assert estimator.privacy_.adjacency == adjacency
-    assert type(estimator.mechanism_) is Composition
-    assert [type(part) for part in estimator.mechanism_.mechanisms] == [Record, OutputPerturbation]
-    assert estimator.noise_multiplier_ == estimator.mechanism_.mechanisms[0].noise_multiplier
-    assert not hasattr(estimator, "n_iter_")
-    assert "perturbation" in estimator.privacy_report().to_text()
-    # the report would take it for one of Gaussian differential privacy
-    assert not hasattr(estimator.privacy_, "mu")
-    assert np.all(np.isfinite(estimator.predict(X)))
-    if pure:
-        assert estimator.delta_ == 0
-        assert estimator.privacy_.delta(estimator.epsilon_) == 0
-    assert clone(estimator).get_params()["solver__noise"] == noise
-
-
-def test_with_a_large_budget_it_is_penalised_regression():
-    X, y = data(2000)
-    model = private(epsilon=1e5, alpha=1e-2, clip=10.0, data_norm=2.0, intercept_scaling=1.0).fit(
-        X, y
-    )
-    exact = LogisticRegression(C=1 / 20, fit_intercept=False, tol=1e-10).fit(
-        np.column_stack([X, np.ones(2000)]), y
-    )
-    np.testing.assert_allclose(
-        np.append(model.coef_, model.intercept_), exact.coef_.ravel(), atol=1e-3
-    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 that it is the declared one.
 """
 
-import json
 import math
 from dataclasses import replace
 
@@ -11,17 +10,14 @@ import pytest
 from problems import generator
 from scipy import sparse, stats
 from scipy.special import expit, softmax as softmax_of
-from sklearn.base import clone
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
-from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy import Adjacency, perturbation
 from skdpdyn.privacy.guarantees import gdp_mu
-from skdpdyn.privacy.serialization import from_json, to_json
 from skdpdyn.solvers import OutputPerturbation, output_perturbation
 
 ADJACENCIES = list(Adjacency)
@@ -127,46 +123,6 @@ def test_the_rounding_of_long_paths_is_in_the_sensitivity(alpha):
     assert sensitivity(solver, objective) - exact == pytest.approx(rounded, rel=1e-2)
 
 
-def neighbours(rng, loss, n_samples, n_features):
-    X = rng.standard_normal((n_samples, n_features)) * 10 ** rng.uniform(-2, 1)
-    y = rng.integers(0, max(2, loss.n_outputs), n_samples).astype(float)
-    if loss is squared:
-        y = rng.choice([-1.0, 1.0], n_samples)
-    X2, y2 = X.copy(), y.copy()
-    i = rng.integers(n_samples)
-    X2[i], y2[i] = rng.standard_normal(n_features) * 10, rng.permutation(y)[0]
-    if rng.random() < 0.5:
-        X2[i], y2[i] = X[i], (-y[i] if loss is squared else (y[i] + 1) % max(2, loss.n_outputs))
-    if rng.random() < 0.3:
-        X[:i], X[i + 1 :] = 1e-9, 1e-9
-        X2[:i], X2[i + 1 :] = 1e-9, 1e-9
-    return X, y, X2, y2
-
-
-@pytest.mark.slow
-@each_method
-@pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_neighbouring_runs_stay_within_the_sensitivity(solver, loss, dtype):
-    rng = np.random.default_rng(0)
-    for trial in range(40):
-        X, y, X2, y2 = neighbours(rng, loss, int(rng.integers(2, 30)), 3)
-        data_norm = 10 ** rng.uniform(-1, 2)
-        row_norm = math.hypot(data_norm, data_norm / 4)
-        clip = math.inf if loss.n_outputs > 1 else row_norm * 10 ** rng.uniform(-2, 0)
-        alpha = row_norm**2 * 10 ** rng.uniform(-3, 0)
-        objective = problem(
-            loss, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=data_norm / 4
-        )
-        X, X2 = (np.ascontiguousarray(rows * data_norm, dtype=dtype) for rows in (X, X2))
-        if trial % 2:
-            X, X2 = sparse.csr_array(X), sparse.csr_array(X2)
-        first, second = (
-            learnt(solver, objective, *pair, seed=trial) for pair in ((X, y), (X2, y2))
-        )
-        assert np.linalg.norm(first - second) <= sensitivity(solver, objective)
-
-
 def extreme(adjacency, data_norm, n_samples=25, place=0):
     """Huber's loss at residuals beyond its knee: all gradients are constant, and one record
     turns its own around.
@@ -241,24 +197,6 @@ def test_permutation_sgd_against_numpy(loss, layout):
     np.testing.assert_allclose(
         learnt(solver, objective, layout(X), y, seed=3), expected, rtol=1e-9, atol=1e-12
     )
-
-
-@pytest.mark.parametrize("method", ["permutation_sgd", "gradient_descent"])
-def test_a_softmax_is_not_clamped(method, monkeypatch):
-    """Steps on a softmax clamped a little are no contraction."""
-    honest, seen = LocalRows.bounded_for, []
-
-    def spy(rows, what):
-        seen.append(honest(rows, what))
-        return seen[-1]
-
-    monkeypatch.setattr(LocalRows, "bounded_for", spy)
-    X = np.zeros((9, 2), np.float32)
-    learnt(
-        OutputPerturbation(method, n_epochs=2, batch_size=4), problem(softmax(3), X), X, np.zeros(9)
-    )
-    assert len(seen) == 1
-    assert np.all(seen[0].limit > math.sqrt(2))
 
 
 def test_the_short_batch_is_divided_by_the_batch_size():
@@ -366,55 +304,6 @@ def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
     assert best >= 0.9
 
 
-# --- the noise ------------------------------------------------------------------------------------
-
-
-@pytest.mark.every_case
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("data_norm", [0.1, 30.0])
-@pytest.mark.parametrize("method", METHODS)
-def test_realised_gaussian_noise(method, data_norm, adjacency):
-    """Rows of zeros leave the noise alone. Chi-square, failure probability 1e-6 a case; scale
-    from the formula, not the code.
-    """
-    X = np.zeros((8, 200))
-    alpha, clip = 0.03 * data_norm**2, 0.4 * data_norm
-    objective = problem(
-        logistic, X, data_norm=data_norm, alpha=alpha, clip=clip, intercept_scaling=0.0
-    )
-    solver = OutputPerturbation(method, n_epochs=200, batch_size=8)
-    theta = solver.solve(
-        objective,
-        solver.mechanism(objective, *spent(1.0, 1e-6, adjacency))(3.0),
-        LocalRows(X, np.ones(8)),
-        generator=generator(1),
-    )
-    std = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (8 * alpha)
-    assert stats.chi2.ppf(5e-7, 200) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 200)
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_realised_gamma_noise(adjacency):
-    """Norms of the law Gamma(d, s), uniform directions: two Kolmogorov tests, failure
-    probability 1e-6 a case.
-    """
-    X, alpha, clip = np.zeros((10, 3)), 0.5, 0.4
-    objective = problem(logistic, X, alpha=alpha, clip=clip, intercept_scaling=0.0)
-    solver, rng = OutputPerturbation(noise="gamma"), generator(2)
-    record = solver.mechanism(objective, *spent(1.0, 0.0, adjacency))(3.0)
-    draws = np.array(
-        [
-            solver.solve(objective, record, LocalRows(X, np.ones(10)), generator=rng)
-            for _ in range(150)
-        ]
-    )
-    scale = 3.0 * (2 if adjacency is Adjacency.REPLACE_ONE else 1) * clip / (10 * alpha)
-    norms = np.linalg.norm(draws, axis=1)
-    assert stats.kstest(norms, stats.gamma(3, scale=scale).cdf).pvalue > 5e-7
-    # Archimedes: uniform in three dimensions
-    assert stats.kstest(draws[:, 1] / norms, stats.uniform(-1, 2).cdf).pvalue > 5e-7
-
-
 # --- estimators -----------------------------------------------------------------------------------
 
 
@@ -431,62 +320,6 @@ MODELS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("noise", ["gaussian", "gamma"])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", MODELS)
-def test_the_budget_is_met_and_the_model_learns(name, method, noise, adjacency):
-    X, raw = tables(4000)
-    model, target = MODELS[name]
-    solver = OutputPerturbation(method, noise)
-    model = clone(model).set_params(
-        epsilon=3.0, solver=solver, adjacency=adjacency, bound="perturbation", random_state=0
-    )
-    model.fit(X, target(raw))
-    assert 3.0 * (1 - 1e-6) < model.epsilon_ <= 3.0
-    ran = model.mechanism_
-    assert (ran.noise_multiplier, ran.distribution, ran.adjacency) == (
-        model.noise_multiplier_,
-        noise,
-        adjacency,
-    )
-    assert model.privacy_ == perturbation(model.mechanism_) == model.privacy_cost(4000, 3)
-    assert model.bound_ == "perturbation"
-    assert model.score(X, target(raw)) > 0.6
-    assert not hasattr(model, "n_iter_")
-    assert not hasattr(model, "sigma_")
-
-
-def test_by_name_it_is_the_minimiser_and_other_bounds_do_not_apply():
-    X, raw = tables()
-    model = PrivateLogisticRegression(classes=[0, 1], solver="output_perturbation").fit(X, raw > 0)
-    assert model.bound_ == "perturbation"
-    with pytest.raises(UnsupportedMechanismError, match="last_iterate"):
-        model.set_params(bound="last_iterate").fit(X, raw > 0)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_pure_privacy_end_to_end(name):
-    X, raw = tables()
-    model, target = MODELS[name]
-    solver = OutputPerturbation(noise="gamma")
-    model.set_params(
-        epsilon=0.7, delta=0, solver=solver, bound="tightest", adjacency="replace_one"
-    ).fit(X, target(raw))
-    assert model.delta_ == 0
-    assert 0.7 * (1 - 1e-6) < model.epsilon_ <= 0.7
-    assert model.epsilon_ == 1 / model.noise_multiplier_
-    assert model.privacy_.delta(model.epsilon_) == 0
-    report = model.privacy_report()
-    assert f"{model.epsilon_:.4g}" in report.to_text()
-    assert json.dumps(report.as_dict())
-    assert from_json(to_json(model.mechanism_)) == model.mechanism_
-    assert from_json(to_json(model.privacy_)) == model.privacy_
-    assert "delta=0 " in model._repr_html_()
-    model.set_params(delta="auto")
-
-
 def test_gaussian_noise_has_no_pure_guarantee():
     X, raw = tables()
     model = PrivateLogisticRegression(delta=0, classes=[0, 1], solver=OutputPerturbation())
@@ -497,37 +330,6 @@ def test_gaussian_noise_has_no_pure_guarantee():
         model.fit(X, raw > 0)
     with pytest.raises(ValueError, match="Gaussian noise has no pure-epsilon guarantee"):
         model.set_params(solver__method="permutation_sgd").fit(X, raw > 0)
-
-
-@pytest.mark.slow
-@each_method
-def test_sparse_rows_and_float32(solver):
-    rng = np.random.default_rng(0)
-    X = sparse.csr_array(np.where(rng.random((200, 30)) < 0.1, rng.random((200, 30)), 0.0))
-    y = (X.sum(axis=1) > 1.5).astype(int)
-    model = PrivateLogisticRegression(classes=[0, 1], solver=solver, random_state=0)
-    dense = model.fit(X.toarray(), y).coef_
-    np.testing.assert_allclose(model.fit(X, y).coef_, dense, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(
-        model.fit(X.astype(np.float32), y).coef_, dense, rtol=1e-4, atol=1e-5
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-def test_any_number_of_threads_gives_the_same_model(method):
-    X, raw = tables(2000)
-    model = PrivateLogisticRegression(
-        classes=[0, 1], solver=OutputPerturbation(method), random_state=0
-    )
-    one = model.fit(X, raw > 0).coef_
-    np.testing.assert_array_equal(model.set_params(n_jobs=2).fit(X, raw > 0).coef_, one)
-
-
-def test_the_noise_does_not_repeat_itself():
-    X, raw = tables()
-    model = PrivateLogisticRegression(classes=[0, 1], solver="output_perturbation")
-    assert np.any(model.fit(X, raw > 0).coef_ != model.fit(X, raw > 0).coef_)
 
 
 # --- defaults -------------------------------------------------------------------------------------

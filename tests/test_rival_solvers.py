@@ -3,34 +3,27 @@ Smith and Thakurta.
 """
 
 import math
-import os
 from functools import partial
 
 import numpy as np
 import pytest
 from problems import generator, problem
 from reference import gradients, shortened
-from scipy import optimize, sparse, stats
+from scipy import sparse, stats
 from spending import spent
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.noise import release
 from skdpdyn.data.local import LocalRows
 from skdpdyn.privacy import (
     Composition,
-    GaussianDP,
     PoissonSubsampled,
-    from_json,
-    subsampling,
-    to_json,
 )
 from skdpdyn.solvers import DPSVRG, BassilySGD
 from skdpdyn.solvers.literature import dp_svrg
 
-ADJACENCIES = ["replace_one", "add_remove"]
 LOSSES = {"logistic": logistic, "squared": squared, "softmax": softmax(3)}
-JITTED = os.environ.get("NUMBA_DISABLE_JIT", "0") != "1"
 
 
 def rows(n_samples=40, n_features=5, loss="logistic", seed=0):
@@ -116,19 +109,6 @@ def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
     np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6 * np.max(np.abs(theirs)))
 
 
-def test_svrg_in_single_precision():
-    X, y = rows()
-    objective, solver = problem(logistic, X), DPSVRG()
-    single = solver.solve(
-        objective, svrg_record(), LocalRows(X.astype(np.float32), y), generator=generator()
-    )
-    np.testing.assert_allclose(
-        single,
-        solver.solve(objective, svrg_record(), LocalRows(X, y), generator=generator()),
-        rtol=1e-3,
-    )
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("data_norm", [0.2, 10.0])
 def test_sensitivity_of_svrg(loss, data_norm):
@@ -193,23 +173,6 @@ def test_some_corrections_of_svrg_reach_their_bound(loss):
     assert 0.999 < reached([1.0, 1.0], [0, 1]) <= 1
 
 
-@pytest.mark.parametrize("distance", [1e-8, 1e-14, 1e-16])
-def test_rounding_of_other_records_is_part_of_the_sensitivity_of_svrg(distance):
-    """All blocks round anew when one more row is in the batch, which counts near the snapshot."""
-    rng = np.random.default_rng(0)
-    X, y = rows(2000, 20)
-    given, objective = LocalRows(X, y), problem(logistic, X)
-    snapshot = 3 * rng.standard_normal(objective.n_parameters)
-    theta = snapshot + distance * rng.standard_normal(snapshot.size)
-    for _ in range(20):
-        batch = np.flatnonzero(rng.random(len(X)) < rng.random())
-        step, without = (
-            difference(given, objective, theta, snapshot, part) for part in (batch, batch[1:])
-        )
-        moved = np.linalg.norm(step - without)
-        assert moved <= dp_svrg._largest_correction(objective, theta, snapshot)
-
-
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradients_stay_bounded_when_predictions_overflow(loss):
@@ -222,93 +185,6 @@ def test_gradients_stay_bounded_when_predictions_overflow(loss):
     for part in range(40):
         gradient = given.gradient(objective, theta, np.array([part]))
         assert np.linalg.norm(gradient) <= objective.lipschitz * (1 + 1e-14)
-
-
-def plant(monkeypatch, first):
-    """Let the first release have this noise, in units of its scale."""
-    planted = [first]
-
-    def released(point, scale, rng):
-        return point + scale * planted.pop() if planted else release(point, scale, rng)
-
-    monkeypatch.setattr(dp_svrg, "release", released)
-
-
-@pytest.mark.parametrize("probability", [1e-9, 0.5, 1.0])
-def test_realised_noise_of_svrg(probability, monkeypatch):
-    """Rows of zeros: the gradients are noise alone, in empty batches too. Chi-squares of 500,
-    failure probability 1e-6 each.
-    """
-    X, y, step_size = np.zeros((20, 500)), np.ones(20), 0.7
-    objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
-    solver, low, high = DPSVRG(), stats.chi2.ppf(5e-7, 500), stats.chi2.isf(5e-7, 500)
-    first = solver.solve(
-        objective, svrg_record(1, 1, probability), LocalRows(X, y), generator=generator()
-    )
-    assert low < np.sum((first / (step_size * 2.0 * 0.4 / 20)) ** 2) < high
-    # two steps with a known gradient g at the snapshot: the mean of their iterates is -1.5 step g -
-    # 0.5 step noise
-    unit = np.full(500, 1 / math.sqrt(500))
-    for size, limit in ((1.0, 0.25 * step_size), (1e3, 0.8)):  # beta |theta - s|, and 2 L
-        mechanism = svrg_record(1, 2, probability, noise=3.0, snapshot_noise=20 / 0.4)
-        plant(monkeypatch, size * unit)
-        theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=generator(5))
-        noise = (theta + 1.5 * step_size * size * unit) / (-0.5 * step_size) * 20 * probability
-        assert low < np.sum((noise / (3.0 * limit)) ** 2) < high
-    # one step, from the snapshot itself: only rounding can tell the two gradients apart
-    monkeypatch.setattr(dp_svrg, "_rounding", lambda objective, theta: 7.0)
-    mechanism = svrg_record(1, 1, probability, noise=3.0, snapshot_noise=20 / 0.4)
-    plant(monkeypatch, 1e3 * unit)
-    theta = solver.solve(objective, mechanism, LocalRows(X, y), generator=generator(5))
-    # also of the sum at the snapshot
-    noise = (theta / -step_size - (7.0 + 0.4) / 0.4 * 1e3 * unit) * 20 * probability
-    assert low < np.sum((noise / (3.0 * 14.0)) ** 2) < high
-
-
-def test_svrg_finds_the_minimum():
-    X, y = rows(300)
-    objective = problem(logistic, X, clip=math.inf)
-    mechanism = svrg_record(40, 30, 0.1, noise=1e-6, snapshot_noise=1e-6)
-    theta = DPSVRG().solve(objective, mechanism, LocalRows(X, y), generator=generator())
-    np.testing.assert_allclose(
-        gradients(objective, X, y, theta).mean(axis=0) + 0.1 * theta, 0, atol=1e-6
-    )
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_budget_of_svrg(adjacency):
-    X, y = rows(300)
-    model = PrivateLogisticRegression(
-        0.7, classes=[0, 1], solver="dp_svrg", adjacency=adjacency
-    ).fit(X, y)
-    assert 0.7 * 0.999 < model.epsilon_ <= 0.7
-    assert model.bound_ == "subsampling"
-    snapshots, steps = model.mechanism_.mechanisms
-    assert snapshots.sampling_probability == 1
-    assert (
-        steps.n_steps == model.n_iter_ == snapshots.n_steps * (steps.n_steps // snapshots.n_steps)
-    )
-    assert from_json(to_json(model.mechanism_)) == model.mechanism_
-    # half of mu^2 for each part, near the Gaussian limit of sampling
-    mus = [
-        part.sampling_probability * math.sqrt(part.n_steps) / part.noise_multiplier
-        for part in (snapshots, steps)
-    ]
-    assert mus[0] == pytest.approx(mus[1], rel=1e-9)
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_a_sample_of_everybody_is_a_gaussian_mechanism(adjacency):
-    """The snapshots' record: numerical accounting of probability 1 is the exact Gaussian
-    guarantee.
-    """
-    moved = 2 if adjacency == "replace_one" else 1
-    numerical = subsampling(
-        PoissonSubsampled(
-            sampling_probability=1.0, noise_multiplier=20.0, n_steps=9, adjacency=adjacency
-        )
-    ).epsilon(1e-6)
-    assert numerical == pytest.approx(GaussianDP(3 * moved / 20).epsilon(1e-6), rel=1e-4)
 
 
 def test_a_fixed_schedule_is_kept():
@@ -356,29 +232,6 @@ def test_senseless_parameters(solver, message):
 # --- noisy SGD ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_steps", [1, 60])
-@pytest.mark.parametrize("lipschitz", [0.4, 3.0])
-def test_realised_noise_of_bassily(lipschitz, n_steps):
-    """Rows of zeros: theta is the mean of the noise over alpha. A chi-square of 500, failure
-    probability 1e-6.
-    """
-    X = np.zeros((20, 500))
-    objective = problem(logistic, X, intercept_scaling=0.0, data_norm=5.0, clip=lipschitz)
-    theta = BassilySGD().solve(
-        objective,
-        PoissonSubsampled(
-            sampling_probability=1 / 20,
-            noise_multiplier=0.01,
-            n_steps=n_steps,
-            diameter=2 * objective.lipschitz / objective.alpha,
-        ),
-        LocalRows(X, np.ones(20)),
-        generator=generator(n_steps),
-    )
-    std = 0.01 * lipschitz / 0.1 / math.sqrt(n_steps)
-    assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
-
-
 def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
     X, radius = np.zeros((20, 500)), 3.0
@@ -421,47 +274,6 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
     np.testing.assert_array_less(np.abs(mean - expected), error)
 
 
-@pytest.mark.skipif(not JITTED, reason="minutes in plain Python")
-def test_bassily_finds_the_minimum():
-    X, y = rows(100)
-    objective = problem(logistic, X, clip=math.inf)
-
-    def risk(theta):
-        raw = X_scaled @ theta
-        return np.mean(np.logaddexp(0, raw) - y * raw) + 0.05 * theta @ theta
-
-    X_scaled = np.column_stack(
-        [X * np.minimum(1, 1 / np.linalg.norm(X, axis=1))[:, None], np.full(100, 0.5)]
-    )
-    least = optimize.minimize(risk, np.zeros(6), tol=1e-10)
-    theta = BassilySGD().solve(
-        objective,
-        PoissonSubsampled(
-            sampling_probability=0.01,
-            noise_multiplier=1e-6,
-            n_steps=20_000,
-            diameter=2 * objective.lipschitz / objective.alpha,
-        ),
-        LocalRows(X, y),
-        generator=generator(),
-    )
-    assert risk(theta) - least.fun < 2e-4
-    assert risk(np.zeros(6)) - least.fun > 0.01
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_budget_of_bassily(adjacency):
-    X, y = rows(100)
-    solver = BassilySGD(n_steps=500)
-    model = PrivateLogisticRegression(0.7, classes=[0, 1], solver=solver, adjacency=adjacency).fit(
-        X, y
-    )
-    assert 0.7 * 0.999 < model.epsilon_ <= 0.7
-    assert model.n_iter_ == 500
-    ran = model.mechanism_
-    assert (ran.sampling_probability, ran.n_steps, ran.adjacency) == (0.01, 500, adjacency)
-
-
 def test_number_of_steps_of_bassily():
     def steps(n_samples, delta):
         objective = problem(logistic, np.zeros((n_samples, 3)))
@@ -472,23 +284,3 @@ def test_number_of_steps_of_bassily():
     assert steps(3000, 1e-6) == 100_000
     assert steps(3000, 1e-10) == 30_000
     assert steps(3000, 1e-300) == 1
-
-
-# --- as estimators --------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", [DPSVRG(n_rounds=20, n_inner=5), BassilySGD(n_steps=2000)])
-def test_all_models_learn(solver):
-    X, _ = rows(600, 3)
-    budget = {"epsilon": 50.0, "solver": solver, "random_state": 0}
-    assert (
-        PrivateLogisticRegression(**budget, classes=[False, True])
-        .fit(X, X[:, 0] > 0)
-        .score(X, X[:, 0] > 0)
-        > 0.85
-    )
-    three = np.digitize(X[:, 0], [-0.4, 0.4])
-    assert PrivateSoftmaxRegression(**budget, classes=range(3)).fit(X, three).score(X, three) > 0.6
-    target = np.clip(X[:, 0] / np.maximum(1, np.linalg.norm(X, axis=1)), -1, 1)
-    assert PrivateRidge(**budget, target_bounds=(-1, 1)).fit(X, target).score(X, target) > 0.7

@@ -20,9 +20,8 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import numbers_of_rows
 from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.kernels.statistics import Ball
-from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers import minimise as minimise_module
-from skdpdyn.solvers.minimise import largest_rounding, minimise
+from skdpdyn.solvers.minimise import largest_rounding
 
 D = 7
 RADIUS = 3.0
@@ -145,48 +144,6 @@ def test_batches_of_mapped_and_weighted_rows(layout, row_map, loss, dtype):
     )
 
 
-@each_case
-def test_the_minimiser_on_mapped_and_weighted_rows(layout, row_map, loss, dtype):
-    """The gradient there, by numpy, is 0."""
-    X, y, weight = data(150, dtype, loss.n_outputs)
-    objective = problem(loss, len(X), clip=1e9 if loss.n_outputs > 1 else 0.3)
-    theta = minimise(
-        objective, threaded(LocalRows(layout(X), y, weight, row_map), 2), tolerance=1e-9
-    )
-    each = gradients(objective, mapped(X, row_map), y, theta) * weight[:, None]
-    assert np.linalg.norm(each.mean(axis=0) + objective.alpha * theta) < (
-        1e-8 if dtype == "float64" else 1e-6
-    )
-
-
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=lambda loss: loss.name)
-def test_weights_of_one_are_no_weights(layout, loss):
-    X, y, _ = data(n_classes=loss.n_outputs)
-    objective, ones = problem(loss, len(X)), np.ones(len(X))
-    for row_map in (MAPS["none"], MAPS["diagonal"]):
-        weighted = run(objective, LocalRows(layout(X), y, ones, row_map))
-        np.testing.assert_array_equal(
-            weighted, run(objective, LocalRows(layout(X), y, map=row_map))
-        )
-
-
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("chosen", [None, np.arange(150)], ids=["all", "chosen"])
-def test_planted_bug_the_sum_of_offsets_is_dropped(chosen, n_outputs, monkeypatch):
-    """W G in place of W (G - m T)."""
-    loss = softmax(3) if n_outputs > 1 else logistic
-    X, y, weight = data(150, n_classes=loss.n_outputs)
-    objective = problem(loss, len(X), clip=1e9)
-    rows = LocalRows(X, y, weight, MAPS["centred"])
-    zeros = np.zeros(objective.n_parameters)
-    right = by_numpy(objective, mapped(X, rows.map), y, weight, steps=(1.0,))
-    np.testing.assert_allclose(rows.gradient(objective, zeros, chosen) / -150, right, atol=1e-11)
-    pull_back = RowMap.pull_back
-    monkeypatch.setattr(RowMap, "pull_back", lambda self, sums, t: pull_back(self, sums, 0 * t))
-    assert np.linalg.norm(rows.gradient(objective, zeros, chosen) / -150 - right) > 1e-3
-
-
 # --- what the map and the weights bound -----------------------------------------------------------
 
 
@@ -214,28 +171,6 @@ def test_no_mapped_row_or_gradient_exceeds_its_bound(row_map, dtype):
     assert np.all(exact <= norms * (1 + 1e-15 * (row_map is None)))
     bounded = rows.bounded(objective)
     assert np.all(bounded.limit * np.hypot(exact, 0.5) <= objective.lipschitz)
-
-
-@pytest.mark.parametrize("name", [name for name in MAPS if name != "none"])
-def test_neighbours_move_one_update_by_at_most_the_sensitivity(name):
-    """And somewhere by 0.9 of it."""
-    rng, row_map = np.random.default_rng(0), MAPS[name]
-    objective, largest = problem(logistic, 6, clip=0.25, alpha=0.0), 0.0
-    for _ in range(150):
-        X, y = rng.standard_normal((6, D)), rng.integers(0, 2, 6).astype(float)
-        X2, y2 = X.copy(), y.copy()
-        X2[2], y2[2] = rng.standard_normal(D) * rng.choice([0.01, 1, 100]), rng.integers(0, 2)
-        if rng.random() < 0.7:
-            X2[2], y2[2] = X[2] * (1 + 1e-3), 1 - y[2]
-        moved = [
-            run(objective, LocalRows(rows, targets, map=row_map), steps=(1.0,))
-            for rows, targets in ((X, y), (X2, y2))
-        ]
-        largest = max(
-            largest,
-            np.linalg.norm(moved[0] - moved[1]) / objective.sensitivity(Adjacency.REPLACE_ONE),
-        )
-    assert 0.9 <= largest <= 1 + 1e-12
 
 
 def test_room_for_rounding_grows_with_the_parts_of_rows():

@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numba
 import numpy as np
 import pytest
-from problems import StepNoise, data, descend, descend_on_batches, generator, pairwise, problem
+from problems import StepNoise, data, descend_on_batches, generator, pairwise, problem
 from reference import gradients
 from scipy import sparse, stats
 
@@ -30,7 +30,6 @@ from skdpdyn.privacy import PoissonSubsampled, subsampling
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: f"{loss.name}{loss.n_outputs}")
 each_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
-each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
 SAMPLERS = [
     PoissonBatches(0.3),
     PoissonBatches(1.0),
@@ -329,57 +328,6 @@ def test_options_against_numpy(loss, layout, dtype, options):
     )
 
 
-@pytest.mark.slow
-@each_loss
-@each_layout
-def test_many_blocks_of_rows(loss, layout):
-    """Batches larger than the rows that are gathered at a time."""
-    X, y = data(loss, 5000, 3)
-    objective, batches = problem(loss, X), FreshBatches(4807)
-    ours = run(objective, layout(X), y, batches, divisor=4807.0, stop=3)
-    np.testing.assert_allclose(
-        ours, by_numpy(objective, X, y, batches, divisor=4807.0, stop=3), rtol=1e-8, atol=1e-9
-    )
-
-
-@each_loss
-@each_layout
-@each_dtype
-def test_one_batch_of_all_is_the_full_batch(loss, layout, dtype):
-    X, y = data(loss, 301, 7, dtype)
-    objective = problem(loss, X)
-    theta = np.zeros(objective.n_parameters)
-    quiet = {"step_size": SCHEDULE["step_size"], "noise_std": np.zeros(N_STEPS), "radius": 0.7}
-    few = {"step_size": SCHEDULE["step_size"][:10], "noise_std": np.zeros(10), "radius": 0.7}
-    descend(
-        theta, objective, LocalRows(layout(X.astype(np.float64)), y), **few, generator=generator()
-    )
-    shuffled = FixedBatches(301, generator(4).permutation(301))
-    for batches in (FixedBatches(301), shuffled):
-        ours = run(objective, layout(X), y, batches, divisor=301.0, stop=10, **quiet)
-        # limits are in the precision of the rows
-        np.testing.assert_allclose(ours, theta, rtol=0, atol=1e-9 if dtype == np.float64 else 1e-7)
-
-
-@each_layout
-def test_progress_changes_no_bit(layout, capsys, still_clock):
-    """And tells at most every tenth of the steps, in order, up to the last one."""
-    X, y = data(logistic)
-    objective, batches = problem(logistic, X), PoissonBatches(0.3)
-    expected = run(objective, layout(X), y, batches)
-    np.testing.assert_array_equal(run(objective, layout(X), y, batches, verbose=1), expected)
-    told = [int(line.split()[1]) for line in capsys.readouterr().out.splitlines()]
-    assert told == sorted(set(told))
-    assert told[-1] == 23
-    assert 10 <= len(told) <= 11
-
-
-def test_other_seeds_give_other_batches_and_noise():
-    X, y = data(logistic)
-    one, two = (run(problem(logistic, X), X, y, PoissonBatches(0.3), seed) for seed in (1, 2))
-    assert not np.any(one == two)
-
-
 def test_our_generator_runs_in_the_loop():
     X, y = data(logistic)
     objective, thetas = problem(logistic, X), []
@@ -402,34 +350,6 @@ def test_our_generator_runs_in_the_loop():
 # --- noise ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("layout", "q", "distribution"),
-    pairwise(LAYOUTS.values(), [1e-12, 0.5], ["gaussian", "laplace"]),
-)
-def test_noise_is_full_whatever_the_batch(layout, q, distribution):
-    """Rows of zeros leave the noise alone: its law, without the data's. Empty batches too. Fails
-    with probability < 1e-6.
-    """
-    objective = Objective(squared, 6, 4000, 1.0, clip=1.0)
-    X = layout(np.zeros((6, 4000)))
-    noise_std = np.array([0.1, 0.3])
-    options = {
-        "step_size": np.array([0.5, 2.0]),
-        "noise_std": noise_std,
-        "distribution": distribution,
-    }
-    theta = run(objective, X, np.ones(6), PoissonBatches(q), **options)
-    each = noise_std if distribution == "gaussian" else np.sqrt(2) * noise_std
-    ratio = np.mean(theta**2) / np.sum(each**2)
-    kurtosis = 3.0 if distribution == "gaussian" else 5.4
-    assert abs(ratio - 1) < 5.5 * math.sqrt((kurtosis - 1) / 4000)
-    if distribution == "laplace":
-        theta = run(objective, X, np.ones(6), PoissonBatches(q), **{**options, "stop": 1})
-        assert stats.kstest(theta, stats.laplace(scale=0.1).cdf).pvalue > 1e-7
-    else:
-        assert stats.kstest(theta, stats.norm(scale=math.hypot(0.1, 0.3)).cdf).pvalue > 1e-7
-
-
 def columns_of_replicates(records, n_replicates):
     """CSR rows in which every column is its own copy of a problem with one parameter: rows are
     sampled independently.
@@ -439,32 +359,6 @@ def columns_of_replicates(records, n_replicates):
     return sparse.csr_array(
         (records, (np.arange(len(records)), column)), shape=(len(records), n_replicates)
     )
-
-
-def test_exact_law_of_a_quadratic():
-    """Two steps on (theta - y)^2/2, the mixture of Gaussians over all pairs of batches;
-    Kolmogorov-Smirnov, p > 1e-7.
-    """
-    n_replicates, q, divisor, alpha = N_REPLICATES, 0.4, 1.5, 0.1
-    targets, step, std = np.array([0.9, -0.3, 0.5]), np.array([0.5, 0.8]), np.array([0.2, 0.1])
-    X = columns_of_replicates(np.ones(3), n_replicates)
-    objective = Objective(squared, *X.shape, 1.0, alpha, clip=1e3)
-    y = np.tile(targets, n_replicates)
-    theta = run(objective, X, y, PoissonBatches(q), divisor=divisor, step_size=step, noise_std=std)
-
-    subsets = [np.array(inside) for inside in product([0, 1], repeat=3)]
-    cdf = np.zeros((points := np.sort(theta)).size)
-    for one, two in product(subsets, repeat=2):
-        probability = math.prod(np.where(np.append(one, two), q, 1 - q))
-        mean, variance = 0.0, 0.0
-        for k, inside in enumerate((one, two)):
-            factor = 1 - step[k] * (inside.sum() / divisor + alpha)
-            mean = factor * mean + step[k] * (inside @ targets) / divisor
-            variance = factor**2 * variance + std[k] ** 2
-        cdf += probability * stats.norm.cdf(points, mean, math.sqrt(variance))
-    rank = np.arange(1, n_replicates + 1) / n_replicates
-    distance = np.max(np.maximum(rank - cdf, cdf - rank + 1 / n_replicates))
-    assert distance < math.sqrt(math.log(2 / 1e-7) / (2 * n_replicates))
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])

@@ -4,17 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from scipy import sparse, stats
-from sklearn.linear_model import Ridge
+from scipy import sparse
 from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.core.losses import squared
-from skdpdyn.core.noise import release
 from skdpdyn.core.objective import Objective
 from skdpdyn.data import base
 from skdpdyn.data.local import LocalRows
-from skdpdyn.privacy import Adjacency, composition
+from skdpdyn.privacy import Adjacency
 from skdpdyn.solvers import SufficientStatistics, sufficient_statistics
 
 ADJACENCIES = list(Adjacency)
@@ -117,78 +115,6 @@ def test_rounding_is_part_of_the_sensitivities():
     assert model.privacy_cost(10**6, 100).mu > 0
     with pytest.raises(ValueError, match="n_samples=1000000000000: sums in float64 cannot tell"):
         model.privacy_cost(10**12, 100)
-
-
-@pytest.mark.parametrize("rounding", [None, 1.0])
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_realised_noise(adjacency, rounding, monkeypatch):
-    """Rows of zeros: X'X and X'y are noise alone, of the declared variance. Chi-squares, failure
-    probability 1e-6 in all.
-    """
-    if rounding is not None:
-        monkeypatch.setattr(sufficient_statistics, "_rounding", lambda objective: rounding)
-    room = 1 + (rounding or 0.0)
-    matrices = []
-    honest = sufficient_statistics.eigh
-
-    def spy(matrix, **options):
-        matrices.append(matrix.copy())
-        return honest(matrix, **options)
-
-    monkeypatch.setattr(sufficient_statistics, "eigh", spy)
-    X = np.zeros((10, 60))
-    objective = problem(X, intercept_scaling=0.0)
-    mechanism = record(objective, 3.0, adjacency)
-    assert composition(mechanism).mu == pytest.approx(1 / 3.0, rel=1e-12)
-    rng = np.random.Generator(np.random.PCG64(7))
-    theta = SufficientStatistics().solve(
-        objective, mechanism, LocalRows(X, np.ones(10)), generator=rng
-    )
-    _, gram, moment = (part.noise_multiplier for part in mechanism.mechanisms)
-    replaced = adjacency is Adjacency.REPLACE_ONE
-    gram_std, moment_std = (
-        room * gram * (math.sqrt(2) if replaced else 1),
-        room * moment * (2 if replaced else 1),
-    )
-    noise = matrices[1][np.triu_indices(60)] / gram_std
-    np.testing.assert_array_equal(matrices[1], matrices[1].T)
-    # undo the solution: the ridge follows from the first release, of the least eigenvalue
-    std = room * mechanism.mechanisms[0].noise_multiplier
-    least = max(0.0, release([0.0], std, np.random.Generator(np.random.PCG64(7)))[0] - 1.64 * std)
-    values, vectors = np.linalg.eigh(matrices[1])
-    solved = np.maximum(values + max(0.0, gram_std * 2 * math.sqrt(60) - least), gram_std)
-    normals = (vectors @ (solved * (vectors.T @ theta))) / moment_std
-    for draws in (noise, normals):
-        assert (
-            stats.chi2.ppf(6e-8, draws.size) < np.sum(draws**2) < stats.chi2.isf(6e-8, draws.size)
-        )
-
-
-def test_with_a_large_budget_it_is_ridge_regression():
-    X, y = data(2000)
-    model = PrivateRidge(
-        epsilon=1e6,
-        alpha=0.001,
-        target_bounds=(-1, 1),
-        solver="sufficient_statistics",
-        intercept_scaling=1.0,
-    )
-    model.fit(X, y)
-    exact = Ridge(alpha=2.0, fit_intercept=False).fit(np.column_stack([X, np.ones(2000)]), y)
-    np.testing.assert_allclose(np.append(model.coef_, model.intercept_), exact.coef_, atol=5e-3)
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_the_budget_is_met(adjacency):
-    X, y = data()
-    model = PrivateRidge(
-        epsilon=0.7, target_bounds=(-1, 1), solver="sufficient_statistics", adjacency=adjacency
-    ).fit(X, y)
-    assert 0.7 * (1 - 1e-6) < model.epsilon_ <= 0.7
-    assert model.bound_ == "composition"
-    assert model.privacy_ == composition(model.mechanism_) == model.privacy_cost(50, 3)
-    assert not hasattr(model, "n_iter_")
-    assert np.all(np.isfinite(model.predict(X)))
 
 
 def test_refusals():

@@ -337,8 +337,8 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
     """Sum expected and observed counts by decile of the rate, and deviances.
 
     A record has one term each of expected and observed counts, each at most 1 in units of the
-    largest count, and two deviances, at most 1 in units of the largest: a norm of 2, and no two
-    records have terms of different signs.
+    largest count, and two deviances, at most 1 in units of the largest: a norm of 2. Another one in
+    its place moves four counts and the same two deviances, none by more than 1.
     """
     y, exposure = of_rows
     low, high, largest = _limits(model, target_bounds, largest_error, lambda high: 2 * high + 8)
@@ -374,7 +374,8 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
         sums += [owned.sum(deviances(exposure * of)) for of in (rates, learnt["rate"])]
         return (Statistic(SUMS, np.array(sums), sensitivity),)
 
-    sensitivity = 2 * math.sqrt(adjacency.sum_sensitivity(1.0)) * owned.rounding
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    sensitivity = math.sqrt(6 if replaced else 4) * owned.rounding
 
     def evaluation(released, **public):
         return RateEvaluation(
