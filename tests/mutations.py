@@ -876,6 +876,90 @@ MUTATIONS = [
         "while drawn < 0:",
         "tests/test_release.py -k bit_for_bit",
     ),
+    Mutation(
+        "curvature of two classes bounded by a fifth",
+        "return 0.25 if self.n_outputs == 1 else 0.5",
+        "return 0.2 if self.n_outputs == 1 else 0.5",
+        "tests/test_spent.py -k 'regression and class'",
+    ),
+    Mutation(
+        "curvature of three classes bounded by a third",
+        "return 0.25 if self.n_outputs == 1 else 0.5",
+        "return 0.25 if self.n_outputs == 1 else 0.3",
+        "tests/test_spent.py -k 'regression and classes'",
+    ),
+    Mutation(
+        "curvature of counts by a smaller limit",
+        "return (limit / 2) ** 2 * self.unit",
+        "return (limit / 4) ** 2 * self.unit",
+        "tests/test_spent.py -k 'regression and counts'",
+    ),
+    Mutation(
+        "persons are sampled by rows",
+        "if self.of_persons or not self.has_parts or",
+        "if not self.has_parts or",
+        "tests/test_spent.py -k 'always and person'",
+    ),
+    Mutation(
+        "a search by persons scores rows without weights",
+        'of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held]]',
+        "pass",
+        "tests/test_spent.py -k 'always and search'",
+    ),
+    Mutation(
+        "scores of persons by the limit and not its square",
+        "most = (self.most_score * limit) ** 2 * self.square",
+        "most = 0.4 * (self.most_score * limit) ** 2 * self.square",
+        "tests/test_spent.py -k 'regression and persons'",
+    ),
+    Mutation(
+        "gradients of a table for half of a record",
+        "sensitivity = limit * math.sqrt(self.square) *",
+        "sensitivity = 0.3 * limit * math.sqrt(self.square) *",
+        "tests/test_spent.py -k 'regression and class'",
+    ),
+    Mutation(
+        "sums of rates with half of their norm",
+        "math.sqrt(6 if replaced else 4)",
+        "math.sqrt(3 if replaced else 2)",
+        "tests/test_spent.py -k 'evaluate and Poisson'",
+    ),
+    Mutation(
+        "log losses beyond the largest",
+        "np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)",
+        "np.maximum(losses, 0.0)",
+        "tests/test_spent.py -k 'evaluate and Softmax'",
+    ),
+    Mutation(
+        "squares of residuals in smaller units",
+        "(terms[:, 0] / limit) ** 2",
+        "(2 * terms[:, 0] / limit) ** 2",
+        "tests/test_spent.py -k 'regression and persons'",
+    ),
+    Mutation(
+        "residuals beyond a limit count twice",
+        "math.fsum(weight * (distances > limit))",
+        "2 * math.fsum(weight * (distances > limit))",
+        "tests/test_spent.py -k 'regression and counts'",
+    ),
+    Mutation(
+        "the weight of rows in time with half of its noise",
+        "spending.release(TOTAL, math.fsum(rows.weight), room)",
+        "spending.release(TOTAL, math.fsum(rows.weight), room / 2)",
+        "tests/test_spent.py -k 'regression and hazards'",
+    ),
+    Mutation(
+        "levels of a table as of one column",
+        "spending.per_square * math.sqrt(len(self.groups)) * room",
+        "spending.per_square * room",
+        "tests/test_spent.py -k 'regression and levels'",
+    ),
+    Mutation(
+        "clipped targets with half of their noise",
+        "sensitivity = 1 + target_rounding(flags",
+        "sensitivity = 0.5 + target_rounding(flags",
+        "tests/test_spent.py -k diagnosed",
+    ),
 ]
 
 
