@@ -1,7 +1,8 @@
-"""What all tests share: one disk cache of compiled kernels, hypothesis without deadlines or luck,
-and the choice of a few cases of each test, and of those in which lines are counted.
+"""What all tests share: one disk cache of compiled kernels, noise and examples without luck, and
+the choice of a few cases of each test, and of those in which lines are counted.
 """
 
+import hashlib
 import os
 import zlib
 from collections import defaultdict
@@ -17,6 +18,41 @@ from hypothesis import settings
 os.environ.setdefault(
     "NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".numba_cache" / version("numba"))
 )
+
+
+class Entropy:
+    """Stands for `os` where the package draws keys of noise: they follow from a test's name.
+
+    So no test, doctest or page of a run draws fresh noise, and none fails by chance. Tests marked
+    ``fresh`` do, and state the probability of their failure; so do processes that tests begin.
+    """
+
+    def __init__(self, name):
+        self.name, self.n_drawn, self.process = name, 0, os.getpid()
+
+    def __getattr__(self, name):
+        return getattr(os, name)
+
+    def urandom(self, size):
+        """Return the next bytes; in a forked child, fresh ones."""
+        if os.getpid() != self.process:
+            return os.urandom(size)
+        self.n_drawn += 1
+        return hashlib.shake_256(f"{self.name} {self.n_drawn}".encode()).digest(size)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Have keys of noise follow from a test's name; ``HYPOTHESIS_PROFILE=random``: fresh ones."""
+    from skdpdyn.core import noise
+
+    fresh = os.environ.get("HYPOTHESIS_PROFILE") == "random" or item.get_closest_marker("fresh")
+    noise.os = os if fresh else Entropy(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        noise.os = os
+
 
 settings.register_profile("suite", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None)  # new examples in each run
