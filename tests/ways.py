@@ -56,11 +56,12 @@ ASKED = {
     "fit, weights": {"weight_bounds": WEIGHTS, "sample_weight": "weights"},
     "fit, bounds": {"bounds": (-0.9, 0.9)},
     "fit, ranges": {"bounds": "auto"},
+    "fit, target bounds": {"target_bounds": "auto"},
     "fit, labels": {"classes": "auto"},
     "fit, exposure": {"exposure": "exposure"},
     "fit, class weights": {"class_weight": "private"},
     "fit, start": {"start": "yes"},
-    "fit, levels": {"categories": "private", "bounds": {0: (-1, 1)}, "X": _with_levels},
+    "fit, levels": {"categories": "auto", "bounds": {0: (-1, 1)}, "X": _with_levels},
     "fit, public levels": {"categories": {1: ["a"]}, "bounds": {0: (-1, 1)}, "X": _with_levels},
     "fit, diagnostics": {"diagnostics": True},
     "fit, a mean row": {"estimand": "rows", "max_rows_per_person": 4},
@@ -180,7 +181,8 @@ class Way:
     def _target(self, data, options):
         if is_classifier(ESTIMATORS[self.estimator]()):
             return data.y
-        return data.counts if options["target_bounds"] == COUNTS["target_bounds"] else data.target
+        counts = self.estimator == COUNTING or options["target_bounds"] == COUNTS["target_bounds"]
+        return data.counts if counts else data.target
 
     def _model(self, options):
         made = ESTIMATORS[self.estimator]
@@ -339,7 +341,7 @@ def pay_for_all(patches):
         cosines_of_scales=lambda _: 2,
         LEAST_STRENGTH=0.0,
         LEAST_FLAT_STRENGTH=0.0,
-        LABELS_STRENGTH=0.0,
+        FACTS_STRENGTH=0.0,
         sampled_lengths=lambda *_: 8.0,
     ))  # fmt: skip
     patches.enter_context(patch.object(conditioning, "pays_for_matrix", lambda *_: True))
