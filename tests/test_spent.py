@@ -14,6 +14,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -37,8 +38,10 @@ from skdpdyn import (
     PrivateLogisticRegression,
     PrivateRidge,
     PrivateSoftmaxRegression,
+    audit,
 )
 from skdpdyn.audit import Listener, allowed, listened
+from skdpdyn.core.noise import generators
 from skdpdyn.privacy import Composition, Selection
 from skdpdyn.solvers import (
     DPSGD,
@@ -69,24 +72,33 @@ STORIES = (1.0, "drawn"), (0.01, "drawn"), (30.0, "drawn"), (1e6, "first")
 # --- data sets and outcomes -----------------------------------------------------------------------
 
 
-class Outcomes(Listener):
-    """Gives out points with more noise, or less, on the first data set."""
+class Outcomes:
+    """Stands for `release`: gives out points with more noise, or less, or what another one gave."""
 
     def __init__(self, first, story):
-        super().__init__(first.calls if first else None, seed=0)
-        self.story = story
+        self.first, self.story, self.calls = first, story, []
+        (self.own,) = generators(0)
 
-    def __call__(self, point, scale, generator, *more, **options):
+    def __call__(self, point, scale, generator, distribution="gaussian", n_threads=1):
         """Release a point, or repeat the outcome of the same release of the first data set."""
-        outcome = super().__call__(point, scale, generator, *more, **options)
-        if self._heard is not None:
-            return outcome
-        call, (factor, law) = self.calls[-1], self.story
-        noise = call.outcome - call.point
-        if law == "first" and call.point.size > 1 and call.point.ndim == 1:
-            noise = call.scale * np.where(np.arange(call.point.size) > 0, 1.0, -1.0)
-        call.outcome = call.point + factor * noise
-        return np.array(call.outcome) if np.ndim(outcome) else float(call.outcome)
+        point = np.array(point, dtype=np.float64)
+        scale = np.broadcast_to(np.asarray(scale, np.float64), point.shape)
+        if self.first is None:
+            outcome = self.outcome(point, scale, distribution)
+        else:
+            outcome = self.first.calls[len(self.calls)].outcome
+        self.calls.append(
+            SimpleNamespace(point=point, scale=scale, law=distribution, outcome=outcome)
+        )
+        return outcome.copy() if outcome.ndim else float(outcome)
+
+    def outcome(self, point, scale, distribution):
+        """Return a point with the noise of the story."""
+        factor, law = self.story
+        if law == "first" and point.size > 1 and point.ndim == 1:
+            return point + factor * scale * np.where(np.arange(point.size) > 0, 1.0, -1.0)
+        drawn = audit.release(point, scale, self.own, distribution)
+        return np.asarray(point + factor * (drawn - point))
 
 
 class Seen:
@@ -111,8 +123,8 @@ def rows(n_features):
     unit = np.eye(n_features)
     yield np.zeros(n_features)
     if n_features == 2:
-        for part in range(24):
-            angle = math.pi * part / 12
+        for part in range(12):
+            angle = math.pi * part / 6
             yield np.array([math.cos(angle), math.sin(angle)])
         yield from (0.75 * unit[0], -0.75 * unit[1])
     else:
@@ -220,7 +232,7 @@ def approached(run, way, n_features, enough):
                 calls = [each.calls[place] for each in heard]
                 for call in calls:
                     assert np.array_equal(call.scale, calls[0].scale), (name, "noise")
-                    assert call.distribution == calls[0].distribution
+                    assert call.law == calls[0].law
                 points = np.array([np.ravel(call.point / call.scale) for call in calls])
                 if limit < math.inf:
                     far = distances(points, record, "no intercept" in way) / limit
@@ -285,7 +297,8 @@ PROOFS = {
     # of three classes it is largest where two of them share all, and of scores where a person's
     # rows have one sign. Residuals at the start are within all limits, so that none is cut.
     "(table|private_regression).*: (cut|residuals) 0": 0.0,
-    "(table|private_regression).*: (gradient|curvature|scores|cut|mean square|weight)": 0.35,
+    "(table|private_regression).*: scores": 0.25,
+    "(table|private_regression).*: (gradient|curvature|cut|mean square|weight)": 0.35,
     # Expected and observed counts differ in all four numbers only where deviances do not.
     "evaluate.*Poisson.*: sums": 0.7,
 }
