@@ -40,9 +40,6 @@ def models(**changes):
     ]
 
 
-# --- sensitivities --------------------------------------------------------------------------------
-
-
 # --- what it spends -------------------------------------------------------------------------------
 
 
@@ -97,26 +94,6 @@ def test_off_where_sums_cannot_tell_one_record():
         ValueError, match=r"conditioning=0\.1: n_samples=10000000000 are too many to sum"
     ):
         PrivateLogisticRegression(classes=[0, 1], conditioning=0.1).privacy_cost(10**10, 20)
-
-
-def test_off_where_records_are_few_or_nothing_would_use_it():
-    X, y = data(60)
-    few = PrivateLogisticRegression(classes=[0, 1], epsilon=0.5).fit(X, y)
-    assert few.conditioning_ is None
-    assert few.mechanism_.names == ("class counts",)  # a base rate, and no map
-    for changes in (
-        {"solver": "dp_svrg"},
-        {"solver": "output_perturbation"},
-    ):
-        with pytest.raises(
-            ValueError, match=r"conditioning=0\.1: solver=.* cannot train on conditioned rows"
-        ):
-            PrivateLogisticRegression(classes=[0, 1], conditioning=0.1, **changes).privacy_cost(
-                60, 4
-            )
-    for wrong in (0.0, 1.0, "on", True):
-        with pytest.raises(ValueError, match=r"conditioning=.* must be 'auto', None"):
-            PrivateLogisticRegression(classes=[0, 1], conditioning=wrong).privacy_cost(6000, 4)
 
 
 def test_public_moments_are_free():
@@ -179,26 +156,6 @@ def test_coefficients_are_in_units_of_the_columns(index, dtype):
 
 
 @pytest.mark.slow
-def test_training_is_on_the_rows_that_the_map_makes():
-    """The same noise on rows mapped beforehand, without conditioning, gives the same model."""
-    X, y = data()
-    fitted = PrivateLogisticRegression(classes=[0, 1], random_state=0, bounds=None).fit(X, y)
-    row_map = fitted.conditioning_.row_map
-    scale, offset, norms = row_map.factors(X)
-    weights = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
-    mapped = scale[:, None] * (X @ weights.T) - offset[:, None] * (weights @ row_map.centre)
-    np.testing.assert_allclose(np.linalg.norm(mapped, axis=1), norms, rtol=1e-6)
-    theta = np.linalg.solve(weights.T, fitted.coef_[0] * row_map.norm)
-    constant = fitted.intercept_[0] + fitted.coef_[0] @ row_map.centre
-    np.testing.assert_allclose(
-        mapped @ theta + constant, fitted.decision_function(X), rtol=1e-6, atol=1e-8
-    )
-    assert fitted.score(X, y) > PrivateLogisticRegression(
-        classes=[0, 1], random_state=0, conditioning=None
-    ).fit(X, y).score(X, y)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("index", range(3))
 @pytest.mark.parametrize(
     "rows",
@@ -252,15 +209,6 @@ def test_steps_grow_with_the_root_of_what_the_budget_pays_for():
     assert 1.5 < told["flat"][0] / told["small"][0] < 3.5
     assert all(0 <= momentum < 1 for _, momentum in told.values())
     assert told["flat"][1] > told["small"][1] > 0
-
-
-@pytest.mark.slow
-def test_without_intercept_nothing_is_centred():
-    X, y = data()
-    for model in models(fit_intercept=False):
-        fitted = model.fit(X, y)
-        assert fitted.conditioning_.mean is None
-        assert np.all(np.asarray(fitted.intercept_) == 0)
 
 
 # --- as a step of a pipeline ----------------------------------------------------------------------

@@ -24,8 +24,7 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.solvers import NoisyGD, ObjectivePerturbation, OutputPerturbation
-from skdpdyn.training.diagnostics import ROWS, TARGETS, diagnose, shares_of_diagnostics
-from skdpdyn.training.targets import outside
+from skdpdyn.training.diagnostics import ROWS, TARGETS
 
 REGRESSORS = RIDGE, POISSON
 BOUNDS = (-1.0, 3.0)
@@ -161,43 +160,6 @@ def test_what_is_rounding_is_not_counted():
     private = PrivateRidge(50.0, 1e-3, **options).fit(X, y)
     for found in private.diagnostics_.values():
         assert found["share"] < 0.006  # six standard deviations of the noise
-
-
-class Exact:
-    """Releases without noise, and what each may be moved by."""
-
-    shares = shares_of_diagnostics(with_targets=True)
-
-    def __init__(self):
-        self.told = []
-
-    def release(self, name, value, sensitivity):
-        self.told.append((float(value), sensitivity))
-        return value
-
-    def noise_multiplier(self, name):
-        return 0.0
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_one_person_moves_each_count_by_its_sensitivity_at_the_most(seed):
-    """Any number of rows of one person, all of them different ones in a neighbour."""
-    rng = np.random.default_rng(seed)
-    n_persons, told, most = 9, [], int(rng.choice([3, 100]))
-    others = rng.integers(1, n_persons, 40)
-    others[: n_persons - 1] = np.arange(1, n_persons)
-    beside = rng.choice([0.1, 5.0], (40, 2))
-    for size in (1.0, 9.0):
-        own = int(rng.integers(1, 30))
-        X = np.concatenate([np.full((own, 2), size / 10), beside])
-        y, codes = 2 * X[:, 0], np.append(np.zeros(own, int), others)
-        rows = rows_of(X, y, codes, most)
-        flags = rows_of(X, outside(y, (0.0, 1.0)), codes, most)
-        exact = Exact()
-        diagnose(rows, flags, 1.0, exact)
-        told.append(exact.told)
-    for (one, sensitivity), (other, _) in zip(*told, strict=True):
-        assert 0.99 < other - one <= sensitivity
 
 
 # --- refusals, and where they travel --------------------------------------------------------------

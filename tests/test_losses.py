@@ -74,15 +74,6 @@ def test_nan_stays_within_the_bounds():
     assert residuals(logistic, [np.nan], [1.0])[0] == -1.0
 
 
-def test_logistic_derivative_in_blocks_of_any_length():
-    raw = np.linspace(-30, 30, 37)
-    for size in (1, 3, 16, 37):
-        one_by_one = [residuals(logistic, [r], [1.0])[0] for r in raw[:size]]
-        np.testing.assert_allclose(
-            residuals(logistic, raw[:size], np.ones(size)), one_by_one, rtol=0, atol=2.3e-16
-        )
-
-
 def test_a_derivative_that_raises_is_refused():
     """Kernels would drop its error."""
 
@@ -208,15 +199,6 @@ def test_softmax_derivative(raw):
         exact = probabilities - (np.arange(len(raw)) == y)
         np.testing.assert_allclose(
             residuals(softmax(len(raw)), [raw], [y])[0], exact, rtol=1e-13, atol=3e-16
-        )
-
-
-def test_softmax_in_blocks_of_any_length():
-    raw = np.linspace(-30, 30, 37 * 3).reshape(37, 3)[:, ::-1] ** 2
-    for size in (1, 3, 16, 37):
-        one_by_one = [residuals(softmax(3), [r], [1.0])[0] for r in raw[:size]]
-        np.testing.assert_allclose(
-            residuals(softmax(3), raw[:size], np.ones(size)), one_by_one, rtol=0, atol=5e-16
         )
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.data.rows import row_norms
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.privacy import Adjacency
 
@@ -89,11 +89,6 @@ def test_more_records_than_sums_can_tell_apart_are_refused():
         LocalRows(np.zeros((1, 3))).bounded(objective(n_samples=10**10))
 
 
-def test_rows_inside_the_ball_are_left_alone():
-    X = np.full((4, 2), 0.5)
-    np.testing.assert_array_equal(row_factors(row_norms(X), 1.0, X), 1.0)
-
-
 def test_norms_do_not_lose_digits_in_float32():
     X = np.full((2, 10_000), 0.1, dtype=np.float32)
     np.testing.assert_allclose(row_norms(X), np.linalg.norm(X.astype(float), axis=1), rtol=1e-12)
@@ -134,28 +129,6 @@ def test_csr_rows_are_bounded_as_dense_rows_are(dtype, index):
         LocalRows(X).bounded(problem), LocalRows(X.toarray()).bounded(problem), strict=True
     ):
         np.testing.assert_allclose(ours, dense, rtol=1e-14)
-
-
-def test_norms_of_many_csr_rows():
-    """More than are squared at a time, and none stored in a whole slab."""
-    X = sparse.csr_array(
-        (np.array([3.0, 4.0, 2.0]), np.array([0, 1, 0]), np.repeat([0, 2, 3], [2, 50_000, 1])),
-        shape=(50_002, 2),
-    )
-    norms = row_norms(X)
-    assert norms[1] == 5.0
-    assert norms[-1] == 2.0
-    assert np.count_nonzero(norms) == 2
-
-
-def test_duplicates_count_as_their_sum():
-    X = sparse.csr_array(
-        (np.array([3.0, 1.0, 3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)
-    )
-    assert row_norms(X)[0] == math.sqrt(37)
-    assert X.nnz == 3, "the caller's array is left as it was"
-    assert canonical_rows(X).nnz == 2
-    assert canonical_rows(canonical := csr()) is canonical
 
 
 def test_csr_rows_too_large_to_square_are_refused():

@@ -31,8 +31,6 @@ from skdpdyn.solvers import (
 from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.support import chunks
 from skdpdyn.support.chunks import in_order
-from skdpdyn.training.plan import plan
-from skdpdyn.training.request import request_of
 
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
@@ -391,26 +389,6 @@ def test_fresh_batches_never_meet_their_ball(conditioning, bound, monkeypatch):
         drift = time * objective.lipschitz
         assert drift > 3000
     assert radius > drift
-
-
-@pytest.mark.parametrize("solver", [NoisyGD(), NoisySGD(), DPSGD()], ids=lambda s: type(s).__name__)
-@pytest.mark.parametrize(("n_samples", "most"), [(10**6, 1e-3), (10**9, 0.02), (10**10, 0.2)])
-def test_the_room_for_rounding_is_small(solver, n_samples, most, monkeypatch):
-    """How much larger the noise is than in exact arithmetic."""
-    model = PrivateLogisticRegression(
-        1.0, 1e-13, classes=[0, 1], solver=solver, conditioning=None, data_norm=1.0
-    )
-
-    def noise():
-        mechanism = plan(request_of(model, n_samples, 20)).mechanism
-        return float(np.max(mechanism.noise_multiplier)), mechanism.rounding
-
-    computed, rounding = noise()
-    for place in ("solvers.noisy_gd", "solvers.batches", "core.rounding"):
-        monkeypatch.setattr(f"skdpdyn.{place}.rounding_mu", lambda *args, **options: 0.0)
-    exact, nothing = noise()
-    assert rounding > nothing == 0.0
-    assert computed <= exact * (1 + most)
 
 
 # --- refused by public numbers --------------------------------------------------------------------

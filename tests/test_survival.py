@@ -5,11 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_inference import Recorder
-from test_spent import ratios
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.core import spending
 from skdpdyn.data.persons import by_person
 from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
 from skdpdyn.inference.directions import row_by_row
@@ -87,31 +84,6 @@ def test_spells_of_a_person_share_its_weight():
     for most in (len(TIMES), 2 * len(TIMES)):
         table = hazards(X, y, ids, epsilon=1.0, most=most, at_risk=np.ones(len(y), bool))
         assert (table.privacy_.unit, table.n_samples) == ("person", 50)
-
-
-@pytest.mark.parametrize("most", [5, 3])
-@pytest.mark.parametrize("way", ["fit", "table"])
-def test_a_person_moves_sums_as_one_record_does(way, most, monkeypatch):
-    """Sums move by no more than their noise is for, if a person has other rows and more of them."""
-    rng = np.random.default_rng(0)
-    rows = rng.uniform(-1, 1, (30, 2))
-    groups, y = np.arange(30) // 2 + 1, rng.integers(0, 2, 30)
-    model = PrivateLogisticRegression(classes=[0, 1], conditioning=0.5, max_rows_per_person=most)
-    calls = [Recorder()]
-    calls.append(Recorder(before=calls[0]))
-    for recorder, (n_rows, place) in zip(calls, ((1, 1.0), (5, -1.0)), strict=True):
-        data = np.vstack([rows, np.full((n_rows, 2), place)]), np.append(y, np.ones(n_rows, int))
-        options = {"groups": np.append(groups, np.zeros(n_rows, int)), "equal_rows": True}
-        monkeypatch.setattr(spending, "release", recorder)
-        if way == "fit":
-            record = model.fit(*data, **options).mechanism_
-        else:
-            given = {"classes": [0, 1], "bounds": (-1, 1), "epsilon": 1.0, "robust": True}
-            fitted, _ = private_regression(model, *data, **options, **given)
-            record = fitted.mechanism_
-    budgets = [1 / part.noise_multiplier for part in record.mechanisms[: len(calls[0].calls)]]
-    for budget, (a, scale), (b, _) in zip(budgets, calls[0].calls, calls[1].calls, strict=True):
-        assert np.linalg.norm((a - b) / scale) <= budget * (1 + 1e-9)
 
 
 def test_rows_that_count_keep_a_person_s_sums_bounded():
@@ -240,17 +212,3 @@ def test_numbers_of_a_persons_rows_are_the_same_wherever_they_stand():
         np.testing.assert_array_equal(row_by_row(z[first:], matrix), known[first:])
         each = [math.exp(one) for one in raw[first:].tolist()]
         np.testing.assert_array_equal(exponentials(raw[first:], owned), each)
-
-
-@pytest.mark.parametrize(
-    ("way", "line"),
-    [
-        ("private_regression in time", "inference/scoring.py"),
-        ("private_regression in time, across", "core/spending.py"),
-        ("private_regression of a rare class, at corners", "core/spending.py"),
-    ],
-)
-def test_sums_of_a_person_and_cut_curvature_come_near_their_limits(way, line):
-    """Within 5 %: persons whose rows add up to as much as counts, and rows at corners."""
-    found = {place: of for place, of in ratios(way, 9).items() if place[-1][0] == line}
-    assert 0.95 < max(found.values()) <= 1 + 1e-6
