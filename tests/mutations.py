@@ -250,7 +250,7 @@ MUTATIONS = [
         "less noise than a share pays for",
         "noise = sensitivity * multiplier * np.asarray(scale)",
         "noise = multiplier * np.asarray(scale)",
-        "tests/test_spent.py -k 'summary or evaluate'",
+        "tests/test_spent.py -k 'private_regression or evaluate'",
     ),
     Mutation(
         "noise off the diagonal halved",
@@ -262,7 +262,7 @@ MUTATIONS = [
         "noise on a matrix scaled for its other half",
         "self.release(name, matrix[upper], sensitivity, scale[upper])",
         "self.release(name, matrix[upper], sensitivity / 2, scale[upper])",
-        "tests/test_spent.py -k summary",
+        "tests/test_spent.py -k private_regression",
     ),
     Mutation(
         "counts of a quantile with half of their noise",
