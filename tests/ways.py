@@ -408,6 +408,7 @@ UNMOVED = {
     "epsilon": "noise follows from it, and distances are in units of noise",
     "delta": "as epsilon",
     "unit": "a word",
+    "schema": "public facts that other parameters hold too",
     "n_jobs": "sums are the same, in any number of threads",
     "verbose": "lines say what was planned",
     "confidence": "what is said of noise that was drawn",
