@@ -42,7 +42,7 @@ from skdpdyn import (
 )
 from skdpdyn.audit import Listener, allowed, listened
 from skdpdyn.core.noise import generators
-from skdpdyn.privacy import Composition, Selection
+from skdpdyn.privacy import Composition, Selection, Vocabulary
 from skdpdyn.solvers import (
     DPSGD,
     NoisyGD,
@@ -58,8 +58,8 @@ ROUNDING = 1e-6  # part of a distance that the rounding of sums may add
 NEAR = 0.95  # part of the limit that each release comes to
 VALUES = {
     "y": (0, 1),
-    "target": (-1.0, 1.0, 0.05),
-    "counts": (0.0, 8.0),
+    "target": (-1.0, 1.0, 0.05, 900.0),
+    "counts": (0.0, 8.0, 3.0),
     "exposure": (1.0, 1e30, 1e-30),
     "weights": (4.0, 1.0),
     "at_risk": (True, False),
@@ -87,6 +87,8 @@ class Outcomes:
             outcome = self.outcome(point, scale, distribution)
         else:
             outcome = self.first.calls[len(self.calls)].outcome
+            if outcome.shape != point.shape:
+                raise OtherLevelsError
         self.calls.append(
             SimpleNamespace(point=point, scale=scale, law=distribution, outcome=outcome)
         )
@@ -99,6 +101,10 @@ class Outcomes:
             return point + factor * scale * np.where(np.arange(point.size) > 0, 1.0, -1.0)
         drawn = audit.release(point, scale, self.own, distribution)
         return np.asarray(point + factor * (drawn - point))
+
+
+class OtherLevelsError(Exception):
+    """Other levels occur than in the first data set: `Vocabulary` hides which."""
 
 
 class Seen:
@@ -178,8 +184,12 @@ def listeners(run, tables, story):
     heard, record = [], None
     for data in tables:
         heard.append(Outcomes(heard[0] if heard else None, story))
-        with listened(heard[-1]), patch.object(progress, "_bar", lambda *_: None):
-            result = run(data)
+        try:
+            with listened(heard[-1]), patch.object(progress, "_bar", lambda *_: None):
+                result = run(data)
+        except OtherLevelsError:
+            assert any(isinstance(part, Vocabulary) for part in record.mechanisms)
+            heard.pop()
         if record is None:
             record = (result[0] if isinstance(result, tuple) else result).mechanism_
     return record, heard
@@ -295,12 +305,20 @@ PROOFS = {
     # apart differ in one column, so that their sum is short by that: 1/sqrt(1 + 1/d) at d columns.
     # Curvature has room for rows in learnt coordinates, which are longer than those of the box;
     # of three classes it is largest where two of them share all, and of scores where a person's
-    # rows have one sign. Residuals at the start are within all limits, so that none is cut.
+    # rows have one sign; a rare class and rows in time have room for several. Residuals at the
+    # start are within all limits, so that none is cut. Weights of rows are 1/4 at least.
     "(table|private_regression).*: (cut|residuals) 0": 0.0,
+    "(table|private_regression).*rare.*: gradient": 0.14,
     "(table|private_regression).*: scores": 0.25,
     "(table|private_regression).*: (gradient|curvature|cut|mean square|weight)": 0.35,
+    # Rows of curves have their longest part in common, at any values of their columns.
+    "GAM.*: column means": 0.9,
+    "GAM.*: curvature": 0.5,
+    # Bounds of years: parts of a range are counted once, of one value of a record.
+    "bought bounds.*: finer": 0.0,
     # Expected and observed counts differ in all four numbers only where deviances do not.
-    "evaluate.*Poisson.*: sums": 0.7,
+    "evaluate.*add_remove.*: sums": 0.45,
+    "evaluate.*: sums": 0.7,
 }
 """The part of its limit that a release comes to, by ways and names, and why it is not all."""
 
@@ -311,7 +329,7 @@ def bar(way, name):
         if re.search(pattern, f"{way}: {name}"):
             return part
     halves = "add_remove" in way and "no intercept" not in way
-    return 0.7 * NEAR if halves else NEAR
+    return NEAR / 2 if halves else NEAR
 
 
 def check(run, way, n_features):

@@ -333,6 +333,27 @@ def _takes_exposure(model):
     )
 
 
+class _Scored(LocalRows):
+    """Counts of rows whose number may not be public: that of their persons is.
+
+    Sums are rounded once, however many rows there are.
+    """
+
+    def __init__(self, y, weight, exposure, n_records):
+        super().__init__(np.zeros((y.size, 1)), y, weight, exposure=exposure)
+        self._n_records = n_records
+
+    @property
+    def n_records(self):
+        """See `LocalRows.n_records`."""
+        return self._n_records
+
+    def target_sum(self, centre=0.0):
+        """See `Rows.target_sum`."""
+        terms = np.clip((self.y - centre) * self.common * self.exposure, -1.0, 1.0)
+        return math.fsum(terms * self.weight if self.weight.size else terms)
+
+
 def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
     """Sum expected and observed counts by decile of the rate, and deviances.
 
@@ -349,9 +370,7 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
     rates = answers(model, "predict", X, y.size)
     rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
     unit = residual_limit(high)
-    rows = LocalRows(
-        np.zeros((y.size, 1)), observed / exposure, owned.weight, None, exposure / unit
-    )
+    rows = _Scored(observed / exposure, owned.weight, exposure / unit, owned.n)
     learnt, known = {}, None if has_exposure else 1 / unit
 
     def counts(numbers, thresholds):
