@@ -11,6 +11,7 @@ chance is in it.
 
 import math
 import re
+import sys
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -50,7 +51,6 @@ from skdpdyn.solvers import (
     SufficientStatistics,
     objective_perturbation,
 )
-from skdpdyn.support import progress
 
 pytestmark = pytest.mark.every_case
 
@@ -185,7 +185,7 @@ def listeners(run, tables, story):
     for data in tables:
         heard.append(Outcomes(heard[0] if heard else None, story))
         try:
-            with listened(heard[-1]), patch.object(progress, "_bar", lambda *_: None):
+            with listened(heard[-1]):
                 result = run(data)
         except OtherLevelsError:
             assert any(isinstance(part, Vocabulary) for part in record.mechanisms)
@@ -224,7 +224,7 @@ def approached(run, way, n_features, enough):
     Raises if a release, or its noise, is another one on a neighbour.
     """
     found, seen = {}, Seen(table(n_features)[0])
-    with noise_is_found_once(), patch.object(progress, "_bar", lambda *_: None):
+    with noise_is_found_once(), patch.dict(sys.modules, {"tqdm.auto": None}):
         run(seen)
         for one, story in product(others(n_features), STORIES):
             tables = neighbours(one, seen.columns)

@@ -138,16 +138,16 @@ class Way:
         with ExitStack() as patches:
             if self.size == "many records":
                 pay_for_all(patches)
-            return self._shown(X, data, asked, given)
+            return self.shown(X, data, asked, given)
 
-    def _shown(self, X, data, asked, given):
+    def shown(self, X, data, asked, given):
         kind, epsilon = self.kind, 0.3 if self.size == "few records" else 30.0
         budget = {"epsilon": epsilon, "delta": 1e-3, "adjacency": self.relation}
-        options = self._public() | budget | asked
-        y = self._target(data, options)
+        options = self.public() | budget | asked
+        y = self.target(data, options)
         if "start" in options:
             options["start"] = _start(self)
-        model = self._model(options | {"solver": self.solver})
+        model = self.model(options | {"solver": self.solver})
         if kind == "fit":
             return model.fit(X, y, **given)
         if kind == "table":
@@ -171,20 +171,20 @@ class Way:
         """What is done, without what is asked for."""
         return self.done.partition(",")[0]
 
-    def _public(self):
+    def public(self):
         of_columns = (
             {"bounds": (-1, 1)} if self.kind == "table" or self.estimator in ADDITIVE else {}
         )
         of_columns = {} if self.kind == "scaler" else of_columns
         return PUBLIC | of_columns | OF_ESTIMATOR.get(self.estimator, {})
 
-    def _target(self, data, options):
+    def target(self, data, options):
         if is_classifier(ESTIMATORS[self.estimator]()):
             return data.y
         counts = self.estimator == COUNTING or options["target_bounds"] == COUNTS["target_bounds"]
         return data.counts if counts else data.target
 
-    def _model(self, options):
+    def model(self, options):
         made = ESTIMATORS[self.estimator]
         if self.kind != "fit":
             only = ASKED[self.done].keys() - {"weight_bounds"}
@@ -300,9 +300,9 @@ REFUSED = {
 def of_others(estimator):
     """Return a model of other records: it is public here, and no release of a way."""
     way, (other, _) = Way(estimator=estimator), table(2, seed=1)
-    options = way._public() | {"epsilon": 30.0, "delta": 1e-3}
+    options = way.public() | {"epsilon": 30.0, "delta": 1e-3}
     made = ESTIMATORS[estimator]
-    return made(**_of(made, options)).fit(other.X, way._target(other, options))
+    return made(**_of(made, options)).fit(other.X, way.target(other, options))
 
 
 def _steep(way):
