@@ -335,7 +335,7 @@ def pay_for_all(patches):
     always = "expands", "buys_distributions"
     patches.enter_context(patch.multiple(
         rules,
-        **dict.fromkeys(shares, lambda _: 0.1),
+        **dict.fromkeys(shares, lambda *_: 0.1),
         **dict.fromkeys(always, lambda *_: True),
         orders_of_products=lambda *_: (4,),
         cosines_of_scales=lambda _: 2,
