@@ -191,7 +191,10 @@ def listeners(run, tables, story):
             assert any(isinstance(part, Vocabulary) for part in record.mechanisms)
             heard.pop()
         if record is None:
-            record = (result[0] if isinstance(result, tuple) else result).mechanism_
+            shown = result[0] if isinstance(result, tuple) else result
+            record = shown.mechanism_
+            if any("taken from" in leak for leak in shown.leaks_):
+                return None, heard  # it says itself that it is not private
     return record, heard
 
 
@@ -234,6 +237,8 @@ def approached(run, way, n_features, enough):
                 if story[0] > 1:  # so much noise is refused
                     continue
                 raise
+            if record is None:
+                return {}
             first, limits = heard[0].calls, allowed(record, len(heard[0].calls))
             assert len(limits) == len(first)
             for place, (name, limit) in enumerate(
