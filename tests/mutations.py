@@ -950,8 +950,8 @@ MUTATIONS = [
     ),
     Mutation(
         "levels of a table as of one column",
-        "spending.per_square * math.sqrt(len(self.groups)) * room",
-        "spending.per_square * room",
+        "sensitivity = spending.per_square * math.sqrt(len(columns))",
+        "sensitivity = spending.per_square",
         "tests/test_spent.py -k 'regression and levels'",
     ),
     Mutation(

@@ -82,6 +82,7 @@ ASKED = {
     "table, exposure": {"exposure": "exposure"},
     "table, robust": {"robust": True},
     "table, levels": {"categories": {"side": ["a"]}, "X": _frame},
+    "table, gaps": {"categories": {"side": ["a"]}, "gaps": ["x"], "X": _frame},
     "table, dummies": {"one_hot": [[0, 1]]},
     "table, rows at risk": {"at_risk": "at_risk"},
     "evaluate": {},
