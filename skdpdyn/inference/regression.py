@@ -136,11 +136,11 @@ PrivateRidge
         0. It then has the length of one column, and noise is smaller; others are shortened to it.
     categories : dict, "auto" or None, default=None
         Columns of a frame X that hold levels, and the public levels of each, or "auto" in place of
-        them: 5 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in place
-        of the dict: so of all columns of text. Another part of the budget counts levels; those that
-        are too rare to be told are pooled, the commonest is the reference, and the table says
-        which. Other and missing values are levels too. ``bounds`` are then of the other columns,
-        and the model is one of the table's columns.
+        them: 5 to 15 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
+        place of the dict: so of all columns of text. Another part of the budget counts levels;
+        those that are too rare to be told are pooled, the commonest is the reference, and the table
+        says which. Other and missing values are levels too. ``bounds`` are then of the other
+        columns, and the model is one of the table's columns.
     gaps : sequence, default=()
         Columns of numbers of a frame X whose cells may be missing. Missing is a level beside the
         number, which is told if it is not too rare; the number is then the middle of its bounds.
@@ -435,7 +435,9 @@ class Columns:
             return {}, {}
         shares, records = {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}, {}
         if seen := self.cells.coded.seen:
-            most, share = rows.most_rows if rows.persons else 1, Share(rules.LEVELS_SHARE)
+            strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
+            share = Share(rules.levels_share(strength, len(seen)))
+            most = 1 if rows.persons is None else rows.most_rows
             shares = {LEVELS: share} | shares
             records = {LEVELS: vocabulary_of(share, budget, len(seen), most)}
         return shares, records
