@@ -21,6 +21,10 @@ from skdpdyn import (
     Schema,
 )
 from skdpdyn.core import rules
+from skdpdyn.core.losses import logistic, softmax
+from skdpdyn.core.objective import Objective
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyUtilityWarning
 from skdpdyn.inference import private_regression
@@ -93,6 +97,21 @@ def test_a_record_of_another_label_weighs_nothing_and_keeps_its_place():
         model = PrivateLogisticRegression(epsilon=30.0, delta=1e-6).fit(X, y)
     assert np.mean(model.predict_proba(X)[~others].max(1)) > 0.93
     assert np.mean(wrong.predict_proba(X)[~others].max(1)) < 0.92
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=["logistic", "softmax"])
+def test_rows_whose_weights_are_all_1_are_summed_to_the_same_bits(loss, dtype):
+    """So weights may be left out where no record has another label: its block alone is another."""
+    rows, y = X.astype(dtype), THREE % max(2, loss.n_outputs)
+    row_map = RowMap(np.array([0.1, -0.2]), np.array([[1.0, 0.5], [0.0, 2.0]]), 1.0, 3.0)
+    objective = Objective(loss, *X.shape, 1.0, clip=0.7, intercept_scaling=0.25, spread=9.0)
+    plain, ones = (
+        LocalRows(rows, y.astype(float), weight, row_map) for weight in (None, np.ones(len(X)))
+    )
+    point = np.linspace(-0.5, 0.5, objective.n_parameters)
+    for sums in (lambda of: of.gradient(objective, point), LocalRows.second_moment):
+        np.testing.assert_array_equal(sums(plain), sums(ones))
 
 
 def test_rows_read_in_order_give_the_same_bits():
