@@ -32,7 +32,7 @@ columns = make_column_transformer(
     (OneHotEncoder(categories=list(flights.categories.values())), list(flights.categories)),
     sparse_threshold=0,
 )
-model = make_pipeline(columns, PrivateLogisticRegression(epsilon=1.0, classes=[False, True]))
+model = make_pipeline(columns, PrivateLogisticRegression(classes=[False, True], bounds=None))
 model.fit(flights.data[:5000], flights.target[:5000])
 X, late = flights.data[5000:], flights.target[5000:]
 

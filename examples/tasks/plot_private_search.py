@@ -75,7 +75,7 @@ columns = make_column_transformer(
 X_train, X_test, y_train, y_test = train_test_split(
     columns.fit_transform(adult.data[:12_000]), adult.target[:12_000], test_size=0.2, random_state=0
 )
-model = PrivateLogisticRegression(epsilon=1.0, delta=delta, classes=["<=50K", ">50K"])
+model = PrivateLogisticRegression(epsilon=1.0, delta=delta, classes=["<=50K", ">50K"], bounds=None)
 candidates = {"data_norm": [1.0, 2.0], "clip": ["auto", 0.25]}
 search = PrivateSearchCV(model, candidates, epsilon=1.0, delta=delta, expected_trials=5)
 search.fit(X_train, y_train)

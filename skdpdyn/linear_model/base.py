@@ -155,7 +155,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
-        bounds: Any = None,
+        bounds: Any = "auto",
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",
@@ -185,7 +185,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             Strength of the L2 penalty on the mean loss, >= 0: scikit-learn's alpha is n times this
             one, and its C is 1/(n alpha). The intercept is penalised too. "auto": too weak to be
             felt within the training time.
-        bounds : "auto", pairs, dict or None, default=None
+        bounds : "auto", pairs, dict or None, default="auto"
             Ranges of the columns of dense rows: values beyond count as the nearer end, and columns
             are trained on in [-1, 1]. "auto": up to 7 % of the budget buys them where it also buys
             a map of rows (``conditioning``) and records are enough: whatever the units of X,
@@ -660,7 +660,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
-        bounds: Any = None,
+        bounds: Any = "auto",
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",
@@ -813,7 +813,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         delta: float | str = "auto",
         *,
         alpha: float | str = "auto",
-        bounds: Any = None,
+        bounds: Any = "auto",
         data_norm: float | str = "auto",
         start: Any = None,
         clip: float | str | None = "auto",

@@ -80,7 +80,7 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
         *,
         quantile: float = 0.5,
         alpha: float | str = "auto",
-        bounds: Any = None,
+        bounds: Any = "auto",
         data_norm: float | str = "auto",
         clip: float | str | None = "auto",
         target_bounds: Any = "auto",
