@@ -143,16 +143,17 @@ def _starts(power):
 def _seen(noisy, false, is_small=None):
     """Return the first and the last cell of each row that stand out of noise of deviation 1.
 
-    Where none does, the strongest one is taken. Then cells beside them are added as long as they
-    are likely to be no noise. ``is_small`` is of signed cells, which are folded where none stands
-    out, and says which are octaves; None: of parts of one range.
+    Then cells beside them are added as long as they are likely to be no noise. ``is_small`` is of
+    signed cells, which are folded where none stands out, and says which are octaves; where nothing
+    does, they are those up to 1. None: of parts of one range, of which the strongest one is taken.
     """
     least, seen = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):
         found = _standing_out(cells, least)
-        if found is None and is_small is not None:
-            found = _folded(cells, least)
-        first, last = found or (int(np.argmax(cells)),) * 2
+        if found is None:
+            strongest = (int(np.argmax(cells)),) * 2
+            found = strongest if is_small is None else _folded(cells, least, is_small)
+        first, last = found
         beside = (cells > _BESIDE) & (is_small is None or is_small)
         while first > 0 and beside[first - 1]:
             first -= 1
@@ -171,13 +172,17 @@ def _standing_out(cells, least):
     return None
 
 
-def _folded(cells, least):
-    """Return what `_standing_out` does of sizes, with the signs that are likely to occur."""
+def _folded(cells, least, is_small):
+    """Return what `_standing_out` does of sizes, with the signs that are likely to occur.
+
+    Where nothing stands out, return the octaves of [-1, 1].
+    """
     zero = cells.size // 2
     positive, negative = cells[zero + 1 :], cells[:zero][::-1]
     found = _standing_out((positive + negative) / math.sqrt(2), least)
-    if found is None:
-        return None
+    if found is None:  # too few records
+        to_one = int(np.argmax(is_small[zero + 1 :])) - _POWERS[0]
+        return zero - to_one, zero + to_one
     first, last = found
     likely = _BESIDE * math.sqrt(last - first + 1)
     has_positive, has_negative = (
