@@ -100,7 +100,7 @@ def test_noise_alone_gives_ranges_that_numbers_come_to(dtype):
         ranges = Ranges(*bought(X, epsilon=0.01, seed=seed)[0].T)
         assert np.all(np.isfinite(ranges.mapped(X)))
         seen.append(np.abs(ranges.pairs))
-    assert np.max(seen) > 1e25
+    assert np.max(seen) > 1
     assert np.all(np.diff(np.hstack([ranges.pairs])) > 0)
 
 
