@@ -68,7 +68,7 @@ def test_labels_of_numbers_are_bought_without_a_word(kind):
         assert model.mechanism_.names.count("class counts") == 1
     flags = kind(epsilon=3.0).fit(X, TWO > 0)
     assert flags.classes_.tolist() == [False, True]
-    assert not flags.bought_
+    assert "classes" not in flags.bought_
     assert not flags.leaks_
 
 
@@ -141,7 +141,7 @@ def test_labels_that_are_not_bought_are_a_leak_by_name():
 
 def test_a_report_says_what_was_bought_and_at_what_share():
     model = PrivateLogisticRegression().fit(X, TWO)
-    (share,) = model.bought_.values()
+    share = model.bought_["classes"]
     noise = model.mechanism_["class counts"].noise_multiplier
     assert share == pytest.approx(1 / (noise * model.privacy_.mu) ** 2, rel=1e-6)
     text = model.privacy_report().to_text()
@@ -218,7 +218,7 @@ def test_bounds_of_targets_are_bought_without_a_word(kind):
     assert model.leaks_ == ()
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.7
     assert model.privacy_ == REGRESSORS[kind](epsilon=3.0).privacy_cost(len(X), 2)
-    assert [*model.bought_] == ["target_bounds"]
+    assert set(model.bought_) - {"bounds"} == {"target_bounds"}
     assert "target bounds" not in str(model.privacy_report().sections["assumed"]["public"])
 
 
