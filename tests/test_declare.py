@@ -149,7 +149,7 @@ def test_a_report_says_what_was_bought_and_at_what_share():
     assert "possible labels" not in text
     given = PrivateLogisticRegression(classes=[0, 1]).fit(X, TWO).privacy_report().to_text()
     assert "possible labels" in given
-    assert "bought for" not in given
+    assert "classes: bought for" not in given
 
 
 def test_a_label_stands_out_of_an_empty_cell_by_chance_in_a_ten_thousandth_of_fits():
