@@ -120,12 +120,17 @@ def test_rows_read_in_order_give_the_same_bits():
     class InOrder(StreamedRows):
         def read(self):
             for part in np.array_split(np.arange(len(X)), 9):
-                yield X[part], THREE[part]
+                yield X[part], self.y[part]
 
-    here = PrivateSoftmaxRegression(random_state=0).fit(X, THREE)
-    there = PrivateSoftmaxRegression(random_state=0).fit(InOrder(X.shape))
-    np.testing.assert_array_equal(here.coef_, there.coef_)
-    assert here.classes_.tolist() == there.classes_.tolist() == [0, 1, 2]
+    rows = InOrder(X.shape)
+    for kind, y in ((PrivateSoftmaxRegression, THREE), (PrivateRidge, SIGNAL)):
+        rows.y = y
+        here, there = (kind(random_state=0).fit(*given) for given in ((X, y), (rows,)))
+        np.testing.assert_array_equal(here.coef_, there.coef_)
+        assert [*here.bought_] == [*there.bought_]
+    rows = InOrder((100, 2))
+    with pytest.raises(ValueError, match="which takes more records"):
+        PrivateRidge().fit(rows)
 
 
 def test_labels_that_are_not_bought_are_a_leak_by_name():

@@ -213,7 +213,7 @@ def test_what_cannot_stream_says_so():
     with pytest.raises(ValueError, match="classes="):
         PrivateLogisticRegression(classes="from_y").fit(rows)
     with pytest.raises(ValueError, match="target_bounds="):
-        PrivateRidge().fit(rows)
+        PrivateRidge(target_bounds="from_y").fit(rows)
     with pytest.raises(ValueError, match="dtype='int64'"):
         StreamedRows.__init__(rows, X.shape, np.int64)
     with pytest.raises(ValueError, match="cannot draw batches"):

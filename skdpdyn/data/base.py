@@ -219,6 +219,18 @@ class Rows(ABC):
         what = Gradients.of(objective, self, of_batches)
         return Point(what, self.map), self.open_sums(what)
 
+    def targets(self) -> np.ndarray:
+        """Return the targets as a user has them, for what is bought of them.
+
+        Raises
+        ------
+        ValueError
+            If these rows do not bring them here.
+        """
+        raise ValueError(
+            f"target_bounds are not bought of {type(self).__name__}. Pass target_bounds=(low, high)"
+        )
+
     @abstractmethod
     def with_target(self, centre: float, scale: float) -> "Rows":
         """Return the same rows with the targets (y - centre) / scale."""

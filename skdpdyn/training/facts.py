@@ -14,7 +14,7 @@ from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.family import Part
 from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.ranges import bought_ranges
-from skdpdyn.training.targets import Target
+from skdpdyn.training.targets import Target, numbers_of
 
 _FALSE = 1e-4  # probability that an empty cell stands out
 _FAR = 1e-6  # probability that bounds are far too wide, where nothing can be learnt
@@ -124,7 +124,8 @@ class TargetRange(Part):
     def first(self, model, reading, request, spending):
         """See `Part.first`."""
         targets, given = model.family.targets, reading.target.given
-        y = np.ascontiguousarray(given[0], dtype=np.float64)[:, None]
+        y = reading.X.targets() if given[0] is None else given[0]
+        y = np.ascontiguousarray(numbers_of(y), dtype=np.float64)[:, None]
         rows = replace(reading, X=y, target=Target(None, request.loss, {})).rows(request.most_rows)
         counts = rows.octave_counts(), rows.part_counts
         pairs = bought_ranges(*counts, spending, names=_RANGES, false=_FAR)

@@ -245,7 +245,7 @@ class Numbers(Targets):
         """See `Targets.read`."""
         given = (None if y is None else numbers_of(y)), exposure
         bounds = self.public(model)
-        if bounds is None and y is not None and is_auto(model.target_bounds):
+        if bounds is None and is_auto(model.target_bounds):
             loss = model.family.loss_of(self.stand_in)
             has = exposure is not None
             return Target(None, loss, {}, bought=True, given=given, has_exposure=has)
@@ -277,8 +277,8 @@ class Numbers(Targets):
         given = f"target_bounds={model.target_bounds!r}"
         if y is None:
             raise ValueError(
-                f"{given}: bounds are not looked for in rows that are read in order. Pass "
-                "target_bounds=(low, high)"
+                f"{given}: bounds are not looked for in rows that are read in order, unless they "
+                "are bought, which takes more records. Pass target_bounds=(low, high)"
             )
         bounds = self.found(y)
         warn(
