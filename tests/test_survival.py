@@ -204,6 +204,10 @@ def test_numbers_of_a_persons_rows_are_the_same_wherever_they_stand():
     rng = np.random.default_rng(0)
     z, matrix, raw = rng.normal(size=(70, 5)), rng.normal(size=(3, 5)), rng.normal(0, 9, 70)
     owned = SimpleNamespace(persons=True)
+    several = np.stack([z[k : k + 4] for k in range(60)])  # of persons at all offsets
+    products = np.einsum("pid,pjd->pij", several, several)
+    alone = [np.einsum("pid,pjd->pij", one[None], one[None])[0] for one in several]
+    np.testing.assert_array_equal(products, alone)
     known = [
         [sum((a * b for a, b in zip(row, of, strict=True)), 0.0) for of in matrix.tolist()]
         for row in z.tolist()

@@ -72,10 +72,10 @@ def counted(
         for j in range(rows.shape[1]):
             row, of = rows[:, j], products[:, :, j]
             p, w, own = probability[row], weight[row], of[:, j]
-            along = np.einsum("ij,ij->i", past[0], of)
+            along = np.cumsum(past[0] * of, axis=1)[:, -1]  # in order, each sum rounded
             steps = w * p, w * (p - 1)
             scores = [score + 2 * step * along + step**2 * own for step in steps]
-            bent, squares = terms[row, 1], np.einsum("ij,ij->i", past[1], of**2)
+            bent, squares = terms[row, 1], np.cumsum(past[1] * of**2, axis=1)[:, -1]
             curved = curvature + 2 * bent * squares + (bent * own) ** 2
             within = exists[:, j] & (np.maximum(*scores) <= score_limit)
             within &= curved <= curvature_limit
