@@ -59,8 +59,9 @@ def scores(lines):
 
 
 def _score(line):
-    """Return a score with its standard error."""
-    return f"{line.score:.0f}" if line.score < -9 else f"{line.score:.3f} +-{line.score_error:.3f}"
+    """Return a score with its standard error, which a single split has not."""
+    text = f"{line.score:.3f} +-{line.score_error:.3f}".removesuffix(" +-nan")
+    return f"{line.score:.0f}" if line.score < -9 else text
 
 
 def estimates(lines):
@@ -83,8 +84,9 @@ def losses(lines):
         text += _ahead(f"A private rival is ahead of our {own} model", rivals, lines, own)
     linear, additive = (lines[lines["model"] == model] for model in ("linear", "additive"))
     text += _ahead("Our linear model is ahead of our additive one", linear, lines, "additive", 2)
-    title = "Facts that were given are ahead of bought ones"
-    text += _ahead(title, additive, lines, "additive undeclared", 2)
+    text += _ahead(
+        "Given facts are ahead of bought ones", additive, lines, "additive undeclared", 2
+    )
     heads = "".join(f"{f'at {epsilon:g}':>10}" for epsilon in EPSILONS)
     text += "What boosting without privacy has over our additive model, replace_one\n"
     text += f"  {'table':<11}{'boosting':>10}{heads}\n"
