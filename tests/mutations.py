@@ -644,8 +644,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a record that vanishes leaves no Jacobian",
-        "logs = [_log_one_sided(beyond, self.shift)",
-        "logs = [_log_one_sided(epsilon, self.shift)",
+        "gaussian = gdp_log_deltas(np.abs(beyond), self.shift)",
+        "gaussian = gdp_log_deltas(epsilon, self.shift)",
         "tests/test_objective_perturbation.py -k profile",
     ),
     Mutation(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -101,19 +102,14 @@ def checked_pair(value: Any, name: str, others: str = "", largest: float = math.
     return low, high
 
 
-def checked_epsilon(epsilon: Floats) -> Array:
-    """Return one epsilon or many; raise unless all are >= 0."""
-    return checked(epsilon, "epsilon", lambda x: x >= 0, "a number >= 0")
-
-
-def checked_delta(delta: Floats) -> Array:
-    """Return one delta or many; raise unless all are in [0, 1]."""
-    return checked(delta, "delta", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
-
-
-def checked_rate(fpr: Floats) -> Array:
-    """Return one rate or many; raise unless all are in [0, 1]."""
-    return checked(fpr, "fpr", lambda x: (x >= 0) & (x <= 1), "in [0, 1]")
+# one number or many
+checked_epsilon = partial(
+    checked, name="epsilon", valid=lambda x: x >= 0, requirement="a number >= 0"
+)
+checked_delta, checked_rate = (
+    partial(checked, name=name, valid=lambda x: (x >= 0) & (x <= 1), requirement="in [0, 1]")
+    for name in ("delta", "fpr")
+)
 
 
 def checked_order(order: Floats) -> Any:

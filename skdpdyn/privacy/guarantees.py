@@ -597,8 +597,6 @@ class GaussianDP(Guarantee):
     @property
     def _last_useful_epsilon(self) -> float:
         """Epsilon beyond which the failure grows faster than delta falls: delta stays constant."""
-        if self.mu == 0:
-            return 0.0
         return float(np.clip(-self.mu * (special.ndtri(self.failure) + self.mu / 2), 0.0, 700.0))
 
     def _epsilon(self, delta: float) -> float:

@@ -111,15 +111,12 @@ class ProfileMixture(Guarantee):
 
     def _delta(self, epsilon: Array) -> Any:  # the mean of those of the components
         total = np.full(epsilon.shape, -math.inf)
-        for weight, mu in zip(*self._blocks(epsilon.size), strict=True):
+        n_blocks = len(self.mus) * epsilon.size // 2**20 + 1  # which keep memory small
+        blocks = (np.array_split(each, n_blocks) for each in (self.weights, self.mus))
+        for weight, mu in zip(*blocks, strict=True):
             terms = np.log(weight) + gdp_log_deltas(epsilon[..., None], mu)
             total = np.logaddexp(total, np.logaddexp.reduce(terms, axis=-1))
         return np.exp(np.minimum(total, 0.0))
-
-    def _blocks(self, n_epsilons: int) -> Any:
-        """Return the components in blocks that keep memory small for many epsilons."""
-        n_blocks = len(self.mus) * n_epsilons // 2**20 + 1
-        return np.array_split(self.weights, n_blocks), np.array_split(self.mus, n_blocks)
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         components = other._gaussian_components()

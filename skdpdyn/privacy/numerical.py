@@ -466,7 +466,7 @@ class PrivacyLossDP(Guarantee):
         """Return the Gaussian bound and the pure one; those that exist."""
         if self._is_void:
             return [ApproximateDP(0.0, 1.0, self.adjacency)]
-        mu = self._summed_mu()
+        mu = self._gaussian_bound()
         others: list[Guarantee] = []
         if mu is not None:
             others.append(GaussianDP(mu, self.adjacency))
@@ -478,7 +478,7 @@ class PrivacyLossDP(Guarantee):
 
     def _renyi(self) -> RenyiDP | None:
         """Return the Renyi bound."""
-        curve = None if self._is_void else self._summed_curve()
+        curve = None if self._is_void else self._renyi_curve()
         return None if curve is None else RenyiDP(curve, self.adjacency)
 
     def _losses(self, others: list[Any], delta: float) -> "ComposedLosses | None":
@@ -526,20 +526,14 @@ class PrivacyLossDP(Guarantee):
         return _relation(self.adjacency)
 
     def _renyi_curve(self) -> Any:
-        return None if self.failure else self._summed_curve()
-
-    def _gaussian_bound(self) -> float | None:
-        return None if self.failure else self._summed_mu()
-
-    def _summed_curve(self) -> Any:
         curves = [(part._renyi_curve(), count) for part, count in self.parts]
-        if any(curve is None for curve, _ in curves):
+        if self.failure or any(curve is None for curve, _ in curves):
             return None
         return SummedCurve(tuple(RepeatedCurve(curve, count) for curve, count in curves))
 
-    def _summed_mu(self) -> float | None:
+    def _gaussian_bound(self) -> float | None:
         mus = [(part._gaussian_bound(), count) for part, count in self.parts]
-        if any(mu is None for mu, _ in mus):
+        if self.failure or any(mu is None for mu, _ in mus):
             return None
         return math.hypot(*(mu * math.sqrt(count) for mu, count in mus))
 

@@ -174,10 +174,9 @@ class PerturbedObjectiveDP(Guarantee):
         return np.max(self._directions(epsilon.ravel()), axis=0).reshape(epsilon.shape)
 
     def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
-        both = self._directions(epsilon)
-        if len(both) == 1:
+        if self.adjacency is Adjacency.REPLACE_ONE:
             return super()._profiles(epsilon)
-        above, swapped = both
+        both = above, swapped = self._directions(epsilon)
         above[0] = swapped[0] = least_advantage(above, swapped, np.expm1(epsilon))
         return tuple(convex(np.exp(epsilon), one) for one in both)
 
@@ -185,7 +184,11 @@ class PerturbedObjectiveDP(Guarantee):
         """Return delta where the record is in the data that were used, and where it is not."""
         beyond = epsilon - self.tilt
         if self.adjacency is Adjacency.ADD_REMOVE:
-            logs = [_log_one_sided(beyond, self.shift), _log_two_sided(epsilon, self.shift)]
+            gaussian = gdp_log_deltas(np.abs(beyond), self.shift)  # its chord below 0 is exact
+            logs = [
+                _log_chord(np.minimum(beyond, 0.0), gaussian),
+                _log_two_sided(epsilon, self.shift),
+            ]
         else:
             far = _log_two_sided(np.maximum(beyond, self._kink), self.shift)
             logs = [_log_chord(np.minimum(beyond - self._kink, 0.0), far)]
@@ -258,12 +261,6 @@ def _log_radial_moment(scale: Floats, rank: int) -> Any:
     norming = (rank / 2 - 1) * math.log(2) + special.gammaln(rank / 2)
     moment = top + np.log(mass) - norming + 1e-13 * rank * (1 + np.log1p(mode))
     return moment * (scale / least) + scale * (least - scale) / 2
-
-
-def _log_one_sided(epsilon: Floats, mu: float) -> Array:
-    """Log of E (1 - exp(epsilon - mu^2/2 - mu Z))_+, at any real epsilon."""
-    log_delta = gdp_log_deltas(np.abs(epsilon), mu)
-    return np.where(epsilon < 0, _log_chord(np.minimum(epsilon, 0.0), log_delta), log_delta)
 
 
 def _log_two_sided(epsilon: Floats, mu: float) -> Array:
