@@ -84,9 +84,7 @@ def losses(lines):
         text += _ahead(f"A private rival is ahead of our {own} model", rivals, lines, own)
     linear, additive = (lines[lines["model"] == model] for model in ("linear", "additive"))
     text += _ahead("Our linear model is ahead of our additive one", linear, lines, "additive", 2)
-    text += _ahead(
-        "Given facts are ahead of bought ones", additive, lines, "additive undeclared", 2
-    )
+    text += _ahead("Given facts beat bought ones", additive, lines, "additive undeclared", 2)
     heads = "".join(f"{f'at {epsilon:g}':>10}" for epsilon in EPSILONS)
     text += "What boosting without privacy has over our additive model, replace_one\n"
     text += f"  {'table':<11}{'boosting':>10}{heads}\n"
@@ -109,7 +107,7 @@ def _ahead(title, theirs, lines, own, errors=0.0):
     more = f" by more than {errors:g} standard errors" if errors else ""
     text = f"{title}{more}, AUC or R2: {len(ahead)} of {len(pairs)} cells\n"
     for one in ahead.itertuples():
-        text += f"  {one.table:<11}epsilon {one.epsilon:<5g}{one.label:<27}{_score(one)} over "
+        text += f"  {one.table:<11}epsilon {one.epsilon:<5g}{one.label:<33}{_score(one)} over "
         text += f"{one.score_ours:.3f}, {one.gap:.1f} errors\n"
     return text + "\n"
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 from diffprivlib import models
 
-NEEDS = ["diffprivlib==0.6.6", "scikit-learn==1.5.2", "pandas"]
+NEEDS = ["diffprivlib==0.6.6", "scikit-learn==1.5.2", "scipy==1.17.1", "pandas"]
 MODELS = {"diffprivlib linear": "replace_one", "diffprivlib forest": "add_remove"}
 PACKAGE = "diffprivlib"
 
