@@ -38,7 +38,7 @@ from skdpdyn.training.facts import classes_of
 @pytest.fixture(autouse=True)
 def no_empty_cell_stands_out(request, monkeypatch):
     if "chance" not in request.node.name:
-        monkeypatch.setattr(facts, "_FALSE", 1e-8)
+        monkeypatch.setattr(facts, "FALSE", 1e-8)
 
 
 RNG = np.random.default_rng(0)

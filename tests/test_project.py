@@ -104,7 +104,7 @@ PRIVATE = {
     "test_accounting_scale.py": 4,
     "test_accounting_tails.py": 2,
     "test_bits.py": 2,
-    "test_bounds_exact.py": 6,
+    "test_bounds_exact.py": 7,
     "test_bounds_refusals.py": 1,
     "test_cluster.py": 32,
     "test_dp_sgd.py": 4,

@@ -16,7 +16,7 @@ from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.ranges import bought_ranges
 from skdpdyn.training.targets import Target, numbers_of
 
-_FALSE = 1e-4  # probability that an empty cell stands out
+FALSE = 1e-4  # probability that an empty cell stands out
 _FAR = 1e-6  # probability that bounds are far too wide, where nothing can be learnt
 _RANGES = "range of targets", "finer range of targets"
 _PAIRS = [0, 1], [-1, 1], [1, 2]
@@ -95,7 +95,7 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
     >>> classes_of(np.array([1.0, 0.0, 950.0, 60.0, -2.0]), std=3.0, several=False)
     (array([1, 2]), False)
     """
-    threshold = -std * ndtri(_FALSE / counts.size)
+    threshold = -std * ndtri(FALSE / counts.size)
     shown, last = np.flatnonzero(counts >= threshold) - 1, counts.size - 2
     for pair in _PAIRS:
         if np.all(np.isin(shown, pair)):
