@@ -40,6 +40,24 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "half of the noise on counts of ranges",
+        "noisy = spending.release(name, counts, sensitivity)",
+        "noisy = spending.release(name, counts, sensitivity / 2)",
+        "tests/test_spent.py -k ranges",
+    ),
+    Mutation(
+        "one column moves counts of ranges",
+        "sensitivity = spending.per_square * math.sqrt(n_columns)\n    noisy",
+        "sensitivity = spending.per_square\n    noisy",
+        "tests/test_spent.py -k ranges",
+    ),
+    Mutation(
+        "a cell of a large one is counted at both ends",
+        "large & ~(one[:, None] & [False, True])",
+        "large",
+        "tests/test_ranges.py -k split",
+    ),
+    Mutation(
         "half of a label in the counts of labels",
         "spending.release(CLASS_COUNTS, counts, spending.per_square)",
         "spending.release(CLASS_COUNTS, counts, spending.per_square / 2)",

@@ -1,6 +1,7 @@
 """Ranges of columns that are bought: what is counted, what is released, and what follows."""
 
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -312,3 +313,15 @@ def test_no_intercept_leaves_0_at_0():
     assert learnt("ridge", fit_intercept=False, bounds=(-1, 3), target_bounds=(-3, 3)).ranges_[
         0
     ].tolist() == [-3, 3]
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+def test_a_large_cell_is_split_once():
+    """What is released of one column moves by 1 for each record, wherever its ends are."""
+    X = np.full((N, 1), 1e-200)
+    counts = []
+    with patch.object(
+        Spending, "release", lambda self, name, of, *_: counts.append(of) or of * 1.0
+    ):
+        bought(X)
+    assert [np.sum(of) for of in counts] == [N, N]
