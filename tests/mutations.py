@@ -760,7 +760,7 @@ MUTATIONS = [
         "the refit of a search is free",
         "return [composed(costs)]",
         "return []",
-        "tests/test_units.py -k counted_by_persons",
+        "tests/test_model_selection.py -k counted_fit_by_fit",
     ),
     Mutation(
         "a copy of a record in a split is free",
