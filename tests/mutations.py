@@ -760,7 +760,7 @@ MUTATIONS = [
         "the refit of a search is free",
         "return [composed(costs)]",
         "return []",
-        "tests/test_model_selection.py -k counted_fit_by_fit",
+        "tests/test_model_selection.py -k 'counted or refit or stays or priced'",
     ),
     Mutation(
         "a copy of a record in a split is free",
