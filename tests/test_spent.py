@@ -227,7 +227,9 @@ def approached(run, way, n_features, enough):
     Raises if a release, or its noise, is another one on a neighbour.
     """
     found, seen = {}, Seen(table(n_features)[0])
-    with noise_is_found_once(), patch.dict(sys.modules, {"tqdm.auto": None}):
+    with noise_is_found_once(), pytest.MonkeyPatch.context() as patched:
+        # not by patch.dict, which would forget modules of numba that are imported meanwhile
+        patched.setitem(sys.modules, "tqdm.auto", None)
         run(seen)
         for one, story in product(others(n_features), STORIES):
             tables = neighbours(one, seen.columns)
