@@ -339,7 +339,7 @@ def ranges_alone(data, codes=None):
     spending = Spending(budget, shares_of_ranges(1.0, data.X.shape[1]), generators(0)[0])
     rows = rows_of(data.X, None, codes, 2)
     found = bought_ranges(rows.octave_counts(), rows.part_counts, spending)
-    return SimpleNamespace(ranges_=found, mechanism_=spending.record())
+    return SimpleNamespace(ranges_=found, mechanism_=spending.record(), leaks_=())
 
 
 class _SameMinimiser:
