@@ -70,6 +70,12 @@ MUTATIONS = [
         "tests/test_spent.py -k bounds",
     ),
     Mutation(
+        "what is bought first has another share once classes are known",
+        "shares = {name: kept.get(name, share) for name, share in shares.items()}",
+        "kept, others = {}, shares",
+        "tests/test_declare.py -k conditioning",
+    ),
+    Mutation(
         "a report calls bought labels public",
         'taken = taken or self.family.targets.parameter in getattr(self, "bought_", ())',
         "taken = bool(taken)",
@@ -236,7 +242,7 @@ MUTATIONS = [
     ),
     Mutation(
         "diagnostics for nothing",
-        "left = 1 - taken - other",
+        "left = 1 - total_of(shares.values()) - other",
         "left = 1 - taken",
         "tests/test_diagnostics.py -k every_solver",
     ),

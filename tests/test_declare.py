@@ -87,6 +87,15 @@ def test_several_classes_are_those_up_to_the_largest_that_shows():
     assert two.classes_.tolist() == [0, 1]
 
 
+def test_a_share_of_conditioning_leaves_what_was_bought_before_as_it_was():
+    """Ten classes, which pay for a slope as two do not, change the other shares after it."""
+    ten, wide = np.arange(2000) % 10, np.tile(X[:2000], 3)
+    model = PrivateSoftmaxRegression(epsilon=2.0, conditioning=0.3, random_state=0).fit(wide, ten)
+    assert model.classes_.size == 10
+    assert model.mechanism_.names.count("slope of residuals") == 1
+    assert model.privacy_ == model.privacy_cost(2000, 6)
+
+
 def test_a_record_of_another_label_weighs_nothing_and_keeps_its_place():
     """The same rows with the labels of a tenth of them as another: as if these were not there."""
     y, others = TWO.copy(), np.arange(len(X)) % 10 == 0

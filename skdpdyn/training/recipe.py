@@ -66,10 +66,14 @@ class AsIs(Recipe):
 
     def divided(self, request, shares, other):
         """See `Recipe.divided`."""
-        taken, wanted = total_of(shares.values()), self.wanted(request)
-        if wanted is not None:
-            shares, taken = scaled_to(shares, wanted), wanted
-        left = 1 - taken - other
+        wanted = self.wanted(request)
+        if wanted is not None:  # what plans rest on is bought before the last one: it stays
+            facts = [part.share(request) for part in self.parts(request) if part.fact]
+            kept = {name: share for of in facts for name, share in of.items()}
+            others = {name: share for name, share in shares.items() if name not in kept}
+            shares = {name: kept.get(name, share) for name, share in shares.items()}
+            shares |= scaled_to(others, wanted)
+        left = 1 - total_of(shares.values()) - other
         if not left > 0:
             raise ValueError(
                 f"conditioning={request.conditioning!r} and diagnostics leave nothing of the "
