@@ -42,6 +42,7 @@ from skdpdyn.support.blas import in_threads
 
 COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING, OCTAVES, SPLIT = range(8)
 N_OCTAVES, PARTS = 4096, 32  # cells of a column by sign and exponent; parts of a range
+_APART = N_OCTAVES + 8  # between cells of columns, so that they are in other places of a cache
 _BLOCK = 64  # rows that are mapped at a time
 _ORIGIN = (0,)
 _PIECE = 10**8  # products between two looks at interrupts: a tenth of a second
@@ -134,7 +135,7 @@ class Statistic:
         if self.what == COUNTS:
             return len(self.thresholds) + 1
         if self.what in (OCTAVES, SPLIT):
-            return n_features * (N_OCTAVES if self.what == OCTAVES else PARTS)
+            return n_features * (_APART if self.what == OCTAVES else PARTS)
         width = _padded(self.n_columns(n_features))
         return width**2 if self.what == OUTER else width
 
@@ -143,7 +144,7 @@ class Statistic:
         if self.what == COUNTS:
             return np.cumsum(sums[:-1])
         if self.what in (OCTAVES, SPLIT):
-            return sums.reshape(n_features, -1)
+            return sums.reshape(n_features, -1)[:, :N_OCTAVES]
         size = min(self.n_columns(n_features), sums.size)
         if self.what != OUTER:
             return sums[:size]
@@ -205,18 +206,22 @@ def _octave(number):
 
 
 @inner
-def _count_cells(X, first, last, row_weight, of, what, lows, factors, out):
-    """Count the octaves of some rows, or parts of ranges, column by column.
+def _count_octaves(X, first, last, row_weight, of, out):
+    """Count the octaves of some rows, row by row: additions to one cell would wait for another."""
+    values = values_of(X)
+    for i in range(first, last):
+        weight, at = _counted(row_weight, i, of.grain), np.uint64(0)
+        for j in range(values.shape[1]):
+            out[at + _octave(values[i, j])] += weight
+            at += np.uint64(_APART)
 
-    Cells of columns are in the same places of a cache: row by row takes ten times as long.
-    """
+
+@inner
+def _count_parts(X, first, last, row_weight, of, lows, factors, out):
+    """Count the parts of ranges that some rows are in, column by column."""
     values = values_of(X)
     for j in range(values.shape[1]):
-        if what == OCTAVES:
-            for i in range(first, last):
-                at = np.uint64(j * N_OCTAVES) + _octave(values[i, j])
-                out[at] += _counted(row_weight, i, of.grain)
-        elif factors[j] > 0.0:
+        if factors[j] > 0.0:
             for i in range(first, last):
                 place = (np.float64(values[i, j]) - lows[j]) * factors[j]
                 if 0.0 <= place <= PARTS:
@@ -385,8 +390,11 @@ def _of_dense(
         stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
         for first in range(edges[c], stop, _BLOCK):
             size = _BLOCK if stop - first > _BLOCK else stop - first
-            if what in (OCTAVES, SPLIT):
-                _count_cells(X, first, first + size, row_weight, of, what, shift, scales, out)
+            if what == OCTAVES:
+                _count_octaves(X, first, first + size, row_weight, of, out)
+                continue
+            if what == SPLIT:
+                _count_parts(X, first, first + size, row_weight, of, shift, scales, out)
                 continue
             within &= _norms(X, first, size, of, scale)
             for r in range(size):
