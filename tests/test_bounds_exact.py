@@ -38,7 +38,7 @@ from skdpdyn.privacy.numerical import (
     ACCURACY,
     ComposedLosses,
     SampledGaussian,
-    _band,
+    band_number,
     discretised,
     sampled_profile,
 )
@@ -432,7 +432,7 @@ def test_two_steps_of_batches_are_those_of_a_quadrature(q, z, epsilon, direction
     if direction == "add":
         epsilon = 1.9 * -math.log1p(-q)  # losses end at twice that
     exact = two_steps(q, z, direction, epsilon)
-    losses = discretised(((SampledGaussian(q, z, adjacency), 2),), 1e-7, _band(exact))
+    losses = discretised(((SampledGaussian(q, z, adjacency), 2),), 1e-7, band_number(exact))
     side = losses.directions[1 if direction == "add" else 0]
     # the grid is as fine as the other direction asks for
     assert exact <= side.delta(epsilon) <= exact * (1.05 if direction == "add" else 1.001)

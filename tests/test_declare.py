@@ -82,7 +82,7 @@ def test_several_classes_are_those_up_to_the_largest_that_shows():
             model = kind(epsilon=3.0).fit(X, y)
             assert model.classes_.tolist() == expected
             assert np.mean(model.predict(X) == y) > 0.6
-    with pytest.warns(PrivacyUtilityWarning, match="labels beside classes"):
+    with pytest.warns(PrivacyUtilityWarning, match="labels other than classes"):
         two = PrivateLogisticRegression(epsilon=3.0).fit(X, THREE)
     assert two.classes_.tolist() == [0, 1]
 

@@ -129,8 +129,8 @@ PrivateRidge
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
-        Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`. Cells outside of
-        them count as the nearer bound.
+        Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`: a table does not
+        buy them, so they are needed. Cells outside of them count as the nearer bound.
     one_hot : sequence of sequences of int or str, default=()
         Groups of columns of dummies, by number or name, of which a row has at most one that is not
         0. It then has the length of one column, and noise is smaller; others are shortened to it.

@@ -331,7 +331,10 @@ class PrivateSummary(Shown):
         """Return the places of coefficients, by name."""
         unknown = sorted(set(names) - set(self.names))
         if unknown or not len(names):
-            raise ValueError(f"{unknown} are not in names={self.names!r}: give some of these")
+            raise ValueError(
+                f"{unknown} are not in names={self.names!r}: give some of these. A reference level "
+                "counts as 0: leave it out"
+            )
         return [self.names.index(name) for name in names]
 
     def _raw(self, X):

@@ -447,9 +447,10 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
 
     The budget first buys, where records are many, the distribution of each column, a further scale
     of its curve; then the mean of the expanded rows and their second moment, which equalise all
-    directions that stand out of the noise; and the steps of training with the rest. Every "auto" is
-    a function of public numbers alone. Expanded rows that are longer than most are shortened, in
-    predictions as in training: all terms of such a row are smaller by one factor, and add up.
+    directions that stand out of the noise; and the steps of training with the rest. Every "auto"
+    follows from public numbers, or is bought. Expanded rows that are longer than most are
+    shortened, in predictions as in training: all terms of such a row are smaller by one factor, and
+    add up.
 
     Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
     not among the public ones counts as one more, "other".
@@ -582,9 +583,10 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
 
     The budget first buys, where records are many, the distribution of each column, a further scale
     of its curve; then the mean of the expanded rows and their second moment, which equalise all
-    directions that stand out of the noise; and the steps of training with the rest. Every "auto" is
-    a function of public numbers alone. Expanded rows that are longer than most are shortened, in
-    predictions as in training: all terms of such a row are smaller by one factor, and add up.
+    directions that stand out of the noise; and the steps of training with the rest. Every "auto"
+    follows from public numbers, or is bought. Expanded rows that are longer than most are
+    shortened, in predictions as in training: all terms of such a row are smaller by one factor, and
+    add up.
 
     Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
     not among the public ones counts as one more, "other".

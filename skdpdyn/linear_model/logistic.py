@@ -22,7 +22,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     the last iterate. The budget pays for everything that is computed from records. It determines
     noise and number of steps, by the smallest privacy bound that holds. Rows are scaled into the
     ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled
-    rows. Every "auto" is a function of the shape of X, the budget and ``data_norm`` alone.
+    rows. Every "auto" follows from the shape of X, the budget and ``data_norm``, or is bought.
 
     With enough records, a part of the budget first learns a map of rows that gives all directions a
     similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not

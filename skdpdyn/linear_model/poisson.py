@@ -57,7 +57,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     and the residual of a record, expected count less count, is clipped to a fixed bound. That is
     another convex loss, so every privacy bound stays. Rows are scaled into the ball of radius
     ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
-    is a function of the shape of X, the budget, ``data_norm`` and ``target_bounds`` alone.
+    follows from the shape of X, the budget, ``data_norm`` and ``target_bounds``, or is bought.
 
     Residuals are clipped to the square root of the largest count (or to the largest count, if it is
     below 1). With enough records, a part of the budget first learns a map of rows that gives all

@@ -17,8 +17,8 @@ class PrivateRidge(PrivateLinearRegressor):
     the last iterate. Huber's loss is the squared loss with its residual clipped, so that every
     privacy bound holds. Inside fit, targets are clipped into ``target_bounds`` and mapped to [-1,
     1]. Rows are scaled into the ball of radius ``data_norm``, in fit and in prediction alike, so
-    ``coef_`` applies to scaled rows. Every "auto" is a function of the shape of X, the budget and
-    ``data_norm`` alone.
+    ``coef_`` applies to scaled rows. Every "auto" follows from the shape of X, the budget and
+    ``data_norm``, or is bought.
 
     ``solver="sufficient_statistics"`` is AdaSSP, see `skdpdyn.solvers.SufficientStatistics`. It
     does not clip residuals, so it is better for targets with two peaks or a long tail, of which

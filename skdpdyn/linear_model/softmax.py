@@ -27,7 +27,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
     among the classes. Minimises ``mean of multinomial log-losses + (alpha/2) |theta|^2`` by noisy
     gradient descent and releases the last iterate. Rows are scaled into the ball of radius
     ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
-    is a function of the shape of X, the number of classes, the budget and ``data_norm`` alone.
+    follows from the shape of X, the number of classes, the budget and ``data_norm``, or is bought.
 
     Where ``clip`` is below the largest gradient, as it is by default, an update need not contract.
     Then only the composition bound holds, ``bound_`` says so, and steps may be large. Without

@@ -454,7 +454,7 @@ class PrivacyLossDP(Guarantee):
         True
         """
         delta = checked_number(delta, "delta", lambda x: 0 < x < 1, "in (0, 1)")
-        losses = ComposedLosses(self.parts, self.accuracy).band(_band(delta))
+        losses = ComposedLosses(self.parts, self.accuracy).band(band_number(delta))
         return math.inf if losses is None else losses.error
 
     @cached_property
@@ -486,7 +486,7 @@ class PrivacyLossDP(Guarantee):
         if self._is_void or delta <= EDGES[-1]:
             return None
         losses = ComposedLosses(self.parts, self.accuracy)
-        if losses.band(_band(delta)) is not None:
+        if losses.band(band_number(delta)) is not None:
             return losses
         if not any(others):
             raise UnsupportedMechanismError(
@@ -598,7 +598,7 @@ class ComposedLosses:
         return by_element(self._delta, epsilon, known)
 
     def _delta(self, epsilon: float, known: float) -> float:
-        before, number = known, _band(known)
+        before, number = known, band_number(known)
         while True:
             losses, edge = self.band(number), EDGES[number]
             delta = losses.delta(epsilon)
@@ -606,15 +606,15 @@ class ComposedLosses:
                 delta = min(delta, self.band(number + 1).delta(epsilon))
             if delta > edge:  # `epsilon` asks this band no more than what holds at its edge
                 return before if before > edge else math.nextafter(edge, 1.0)
-            after = max(_band(delta / _NEAR_EDGE), number)
+            after = max(band_number(delta / _NEAR_EDGE), number)
             if after == number:
                 return delta
             before, number = delta, after
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at ``delta``."""
-        number = _band(delta)
-        epsilon, after = self.band(number).epsilon(delta), _band(delta / _NEAR_EDGE)
+        number = band_number(delta)
+        epsilon, after = self.band(number).epsilon(delta), band_number(delta / _NEAR_EDGE)
         if after > number or self._is_rough(number):
             epsilon = min(epsilon, self.band(number + 1).epsilon(EDGES[number + 1]))
         return epsilon
@@ -622,14 +622,14 @@ class ComposedLosses:
     def holds(self, delta: float) -> bool:
         """Return whether a Renyi bound says no more than the grid of a delta: that of its pairs."""
         pairs = all(part._of_pair for part, _ in self.parts)
-        return pairs and self.band(_band(delta)).error <= self.accuracy
+        return pairs and self.band(band_number(delta)).error <= self.accuracy
 
     def _is_rough(self, number: int) -> bool:
         """Return whether the next band may say less than this one."""
         return self.band(number).error > _SETTLED and number + 2 < len(EDGES)
 
 
-def _band(delta: float) -> int:
+def band_number(delta: float) -> int:
     """Return the number of the band of a delta."""
     return sum(delta <= edge for edge in EDGES[1:-1])
 

@@ -44,8 +44,10 @@ _RESHAPE = (
     "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
 )
 _FILL_ROWS = (
-    "Fill missing values with a public one, by "
-    "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True) for one"
+    "Fill missing values with a public one, for example by "
+    "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True), or use "
+    "PrivateGAMClassifier or PrivateGAMRegressor, which take gaps as they are, or "
+    "private_regression with gaps=[...]"
 )
 _FILL_TARGETS = "Give records without a target a public value"
 _MISSING = f"X or y contains missing values. {_FILL_ROWS}. {_FILL_TARGETS}"
@@ -59,7 +61,7 @@ _ADVICE = {
     "Complex data not supported": "Real numbers are needed",
     "could not convert string to float": "X, and the target of a regression, must be numbers. "
     "Columns of text "
-    "can be encoded, by OneHotEncoder(categories=...) for one",
+    "can be encoded, for example by OneHotEncoder(categories=...)",
     "Found unknown categories": "Pass every category that can occur, or handle_unknown='ignore'",
     "Input y contains NaN": _FILL_TARGETS,
     "Input X contains NaN": _FILL_ROWS,
@@ -273,7 +275,11 @@ def _naming_columns(X, error: Exception) -> Exception:
         for name, dtype in zip(names, dtypes, strict=True)
         if not NUMBER_TYPES.match(str(dtype))
     ]
-    advice = "Encode them, by OneHotEncoder(categories=...) in a ColumnTransformer for one"
+    advice = (
+        "PrivateGAMClassifier and PrivateGAMRegressor take them as they are, and "
+        "private_regression with categories='auto'. Or encode them, for example by "
+        "OneHotEncoder(categories=...) in a ColumnTransformer"
+    )
     holds = f"X holds columns that are not numbers: {', '.join(text)}. {advice}"
     return ValueError(holds) if text else error
 

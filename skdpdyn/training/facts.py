@@ -49,9 +49,9 @@ class ClassLabels(Part):
         classes, others = classes_of(noisy, std, targets.most > 2)
         if others:
             warn(
-                f"noisy counts show labels beside classes={classes.tolist()}: records of these "
-                "weigh nothing. Pass classes=[...]; PrivateSoftmaxRegression and "
-                "PrivateGAMClassifier learn more than two",
+                f"noisy counts show labels other than classes={classes.tolist()}: the fit ignores "
+                "their records. Pass classes=[...] with the two that you mean, or use "
+                "PrivateSoftmaxRegression or PrivateGAMClassifier, which learn more than two",
                 PrivacyUtilityWarning,
             )
         cells, codes = classes + 1, np.full(targets.n_cells, -1)

@@ -168,10 +168,11 @@ class Labels(Targets):
                     "in order, unless they are bought. Pass classes=[...]"
                 )
             classes, leaks = self.found(y), ("classes were taken from y",)
+            bought = ". (Labels that are whole numbers are bought, if records are enough)"
             warn(
                 f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
-                "is released without noise. Pass classes=[...], or flags; of whole numbers they "
-                "are bought where records, or the budget, are enough",
+                "is released without noise. Pass classes=[...], or flags, which are False and True"
+                f"{bought * (model.classes == 'auto')}",
                 PrivacyLeakWarning,
             )
         encode = partial(numbers_of_labels, classes=classes)
@@ -283,8 +284,8 @@ class Numbers(Targets):
         bounds = self.found(y)
         warn(
             f"{given}: the bounds were taken from y, so its extremes are released without noise. "
-            "Pass target_bounds=(low, high); they are bought where records, or the budget, are "
-            "enough",
+            "Pass target_bounds=(low, high)"
+            f"{'. (They are bought, if records are enough)' * (model.target_bounds == 'auto')}",
             PrivacyLeakWarning,
         )
         return bounds, ("target_bounds were taken from y",)
