@@ -292,25 +292,25 @@ MUTATIONS = [
         "counts of a quantile with half of their noise",
         "float(within[middle]), 1.0)",
         "float(within[middle]), 0.5)",
-        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+        "tests/test_spent.py -k 'Ridge and conditioned'",
     ),
     Mutation(
         "each count of a quantile takes the whole share",
         "self.size / self.n_releases",
         "self.size",
-        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+        "tests/test_spent.py -k 'Ridge and conditioned'",
     ),
     Mutation(
         "a mean's sensitivity without replacement",
         "sensitivity = radius * (spending.per_record +",
         "sensitivity = radius * (1.0 +",
-        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+        "tests/test_spent.py -k 'Ridge and conditioned'",
     ),
     Mutation(
         "a mean's sensitivity in other units",
         "sensitivity = radius * (spending.per_record +",
         "sensitivity = 0.1 * (spending.per_record +",
-        "tests/test_spent.py -k 'PrivateScaler and not persons'",
+        "tests/test_spent.py -k 'Ridge and conditioned'",
     ),
     Mutation(
         "squares of columns with too little noise",
@@ -335,12 +335,6 @@ MUTATIONS = [
         "release(TARGET_MEAN, rows.target_sum(), sensitivity)",
         "release(TARGET_MEAN, rows.target_sum(), 1.0)",
         "tests/test_spent.py -k 'Ridge and conditioned'",
-    ),
-    Mutation(
-        "ranges of columns each take the whole share",
-        "Share(rules.RANGE_SHARE, COUNTS * n_features)",
-        "Share(rules.RANGE_SHARE, COUNTS)",
-        "tests/test_spent.py -k ranges",
     ),
     Mutation(
         "a mean of counts with half of its noise",

@@ -10,12 +10,9 @@ import pytest
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.model_selection import total_privacy
-from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.training.conditioning import Conditioning
@@ -209,37 +206,6 @@ def test_steps_grow_with_the_root_of_what_the_budget_pays_for():
     assert 1.5 < told["flat"][0] / told["small"][0] < 3.5
     assert all(0 <= momentum < 1 for _, momentum in told.values())
     assert told["flat"][1] > told["small"][1] > 0
-
-
-# --- as a step of a pipeline ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("with_mean", [True, False])
-def test_the_scaler_offers_the_same(with_mean):
-    X, _ = data()
-    scaler = PrivateScaler(epsilon=0.4, equalize=True, with_mean=with_mean).fit(X)
-    assert scaler.privacy_cost(*X.shape) == scaler.privacy_ == composition(scaler.mechanism_)
-    assert 0.4 * (1 - 1e-6) < scaler.epsilon_ <= 0.4
-    Z = scaler.transform(X.astype(np.float32))
-    assert Z.dtype == np.float32
-    assert np.linalg.norm(Z, axis=1).max() < 1 + 1e-6
-    spread = np.linalg.eigvalsh(np.cov(Z.T))
-    assert (
-        spread[-1] / spread[0]
-        < np.linalg.eigvalsh(np.cov(X.T))[-1] / np.linalg.eigvalsh(np.cov(X.T))[0] / 20
-    )
-    with pytest.raises(ValueError, match=r"equalize=True takes dense rows|with_mean=False"):
-        clone(scaler).fit(sparse.csr_array(X))
-
-
-def test_both_are_charged():
-    X, y = data()
-    pipeline = make_pipeline(
-        PrivateScaler(0.4, 1e-6, equalize=True),
-        PrivateLogisticRegression(0.8, 1e-6, classes=[0, 1]),
-    )
-    total = total_privacy(pipeline.fit(X, y)).guarantee
-    assert total.mu == pytest.approx(math.hypot(pipeline[0].privacy_.mu, pipeline[1].privacy_.mu))
 
 
 @pytest.mark.parametrize("epsilon", [1e24, 1e40])

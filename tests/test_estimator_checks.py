@@ -47,7 +47,6 @@ ESTIMATORS = [
     PrivateGAMRegressor(bounds=(-10, 10)),
     BoundsScaler((0, 1)),
     PrivateScaler(),
-    PrivateScaler(bounds="private", crude_bounds=(-100, 100)),
     RowMapper(),
 ]
 

@@ -273,7 +273,7 @@ def test_those_that_need_an_array_say_so(folder):
     grid = PrivateSearchCV(model, {"alpha": [0.1, 1.0]})
     for call in (
         lambda: model.predict(rows),
-        lambda: PrivateScaler(bounds=(-1, 1)).fit(rows),
+        lambda: PrivateScaler().fit(rows),
         lambda: grid.fit(rows, table()["bought"].to_numpy()),
     ):
         with pytest.raises(TypeError, match="X is a ParquetRows, which only fit of a model takes"):

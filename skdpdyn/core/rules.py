@@ -19,8 +19,6 @@ MOST_MATRIX_COLUMNS = 1000
 # Shares of mu^2, and limits, of what is no fit; those of tables by `python -m benchmarks intervals`
 DIAGNOSTICS_SHARE = 0.01  # of both diagnostics together
 LOG_LOSS_SHARE = 0.3  # of an evaluation of more than two classes
-NORM_SHARE = 0.1  # of a private scaler, where a mean is released too
-RANGE_SHARE = 0.3  # of a private scaler, for the ranges of all columns
 COORDINATES_SHARE = 0.15  # of a table, for coordinates in which rows are alike
 # Steps of a table. Early ones need to find the place only; the last ones measure
 CUT_SHARE = 0.003

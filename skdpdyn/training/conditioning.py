@@ -18,7 +18,6 @@ from scipy import sparse
 from skdpdyn.core import rules
 from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending
 from skdpdyn.data.base import Rows, sum_rounding
-from skdpdyn.data.local import LocalRows
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap, mapping_error
 from skdpdyn.privacy.checks import checked_number
@@ -33,7 +32,6 @@ __all__ = [
     "FittedConditioning",
     "bounded_spread",
     "learn_curvature",
-    "learn_ranges",
     "private_mean",
     "shares_of",
     "shrunk",
@@ -43,8 +41,6 @@ RADIUS, MEAN, SPREAD = "row norms", "column means", "centred lengths"
 DIAGONAL, NORM = "column variances", "scaled lengths"
 MATRIX, MATRIX_NORM = "second moments", "mapped lengths"
 CURVATURE = "curvature"
-RANGE_QUANTILE, RANGE_OCTAVES = 0.95, 20  # crude bounds of a column may be far too wide
-RANGES = "column ranges"
 # relative to the largest variance: scales of columns change by a factor of at most 10,000
 _LEAST_VARIANCE = 1e-8
 # Largest spread of a map. The norm is raised to keep it, so that sums round little
@@ -480,40 +476,6 @@ def _projection(n_features):
     buckets = (hashed % np.uint64(_SKETCH)).astype(np.int64)
     cells = signs, (np.arange(n_features), buckets)
     return sparse.csr_array(cells, shape=(n_features, _SKETCH))
-
-
-def learn_ranges(rows: LocalRows, crude: np.ndarray, spending: Spending) -> np.ndarray:
-    """Return a private range of each column of dense rows, within public crude bounds.
-
-    A range reaches from the point of the crude bounds that is nearest to 0 as far as about 95 % of
-    the column's values do. That distance is searched for on a log scale, from the crude bounds'
-    largest one down to a millionth of it, as `Spending.quantile` does.
-
-    Parameters
-    ----------
-    rows : LocalRows
-        Dense rows.
-    crude : ndarray of shape (n_features, 2)
-        Public bounds. Values outside count as the nearer bound.
-    spending : Spending
-        Buys the counts and keeps their records.
-
-    Returns
-    -------
-    ndarray of shape (n_features, 2)
-    """
-    n_samples = rows.n_records
-    ranges = np.array(crude, dtype=np.float64)
-    for column, (low, high) in enumerate(crude.tolist()):
-        origin = min(max(0.0, low), high)
-        values = np.abs(np.clip(rows.X[:, column].astype(np.float64), low, high) - origin)
-        farthest = max(high - origin, origin - low)
-        counts = partial(rows.with_numbers(values).counts, "distances")
-        reach = spending.quantile(
-            RANGES, counts, farthest, RANGE_QUANTILE, n_samples, RANGE_OCTAVES
-        )
-        ranges[column] = max(low, origin - reach), min(high, origin + reach)
-    return ranges
 
 
 def private_mean(rows: Rows, radius: float, n_samples: float, spending: Spending) -> np.ndarray:
