@@ -442,7 +442,7 @@ def test_levels_are_bought(adjacency, tmp_path):
 
 def test_what_cannot_pay_for_levels_says_so():
     search = PrivateSearchCV(clone(PRIVATE).set_params(random_state=None), {"clip": [0.3, 0.6]})
-    with pytest.raises(UnsupportedMechanismError):
+    with pytest.raises(UnsupportedMechanismError, match="cannot buy levels of text"):
         search.fit(FRAME, Y)
     with pytest.raises(ValueError, match=r"threshold=0\.5"):
         Vocabulary(noise_multiplier=1.0, threshold=0.5)

@@ -32,7 +32,7 @@ from skdpdyn.privacy import Budget, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import checked_choice, checked_number, is_auto
 from skdpdyn.privacy.guarantees import Guarantee, largest
-from skdpdyn.training.additive import has_text
+from skdpdyn.training.additive import has_text, may_learn_levels
 from skdpdyn.training.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
@@ -308,6 +308,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         model = public_model(self.estimator)
         if is_auto(getattr(model, "categories", None)) and not has_text(X):
             public["categories"] = None  # so that no delta is kept for levels, which a search lacks
+        elif hasattr(model, "categories") and may_learn_levels(model):
+            raise UnsupportedMechanismError(
+                "a search cannot buy levels of text: set categories={column: [levels]} of public "
+                "levels in the estimator, or categories=None if none of its columns is text"
+            )
         plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
         warn_of_weak_budget(plan.budget, n_samples)
