@@ -444,6 +444,8 @@ def test_what_cannot_pay_for_levels_says_so():
     search = PrivateSearchCV(clone(PRIVATE).set_params(random_state=None), {"clip": [0.3, 0.6]})
     with pytest.raises(UnsupportedMechanismError, match="cannot buy levels of text"):
         search.fit(FRAME, Y)
+    with pytest.raises(ValueError, match=r"epsilon=1000.*no delta for levels of text"):
+        clone(PRIVATE).set_params(epsilon=1000.0).fit(FRAME, Y)
     with pytest.raises(ValueError, match=r"threshold=0\.5"):
         Vocabulary(noise_multiplier=1.0, threshold=0.5)
 

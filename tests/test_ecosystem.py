@@ -193,13 +193,23 @@ def test_errors_name_columns_and_their_types_but_no_value(library):
         with pytest.raises(ValueError, match="X holds columns that are not numbers") as refused:
             model.fit(frame, y)
         text = str(refused.value)
-        assert re.search(r"'sex' \(\w+\), 'day' \(\w+\)\. Encode them", text)
+        assert re.search(r"'sex' \(\w+\), 'day' \(\w+\)\. PrivateGAMClassifier", text)
         assert "age" not in text
         assert "secret" not in text
         assert refused.value.__cause__ is refused.value.__context__ is None
     dates = frames.DataFrame({"age": [1.0], "day": [datetime(2020, 1, 1)]})
     with pytest.raises(ValueError, match="X holds dates or times in 'day': pass numbers"):
         BoundsScaler((0, 1)).fit(dates)
+
+
+def test_one_column_and_columns_of_the_same_name_have_advice():
+    frame = pytest.importorskip("pandas").DataFrame({"age": [1.0, 2.0]})
+    for X, advice in (
+        (frame["age"], r"X\.to_frame\(\)"),
+        (frame[["age", "age"]], "Give each column of X a name"),
+    ):
+        with pytest.raises(ValueError, match=advice):
+            logistic().fit(X, [0, 1])
 
 
 # --- inside meta-estimators -----------------------------------------------------------------------

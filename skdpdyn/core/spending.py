@@ -83,6 +83,11 @@ def vocabulary_of(share: Share, budget: Budget, n_columns: int, most_levels: int
     noise = share.noise_multiplier(budget.mu * ROUNDS_DOWN)
     std = noise * math.sqrt(Adjacency(budget.adjacency).sum_sensitivity(1.0) * n_columns)
     failure = budget.failure / (n_columns * most_levels) * (1 - 1e-8)
+    if failure == 0:  # delta over exp(epsilon)
+        raise CalibrationError(
+            f"epsilon={budget.epsilon}: so large a budget leaves no delta for levels of text. Lower "
+            "epsilon, or give categories={column: [levels]} of public levels"
+        )
     return Vocabulary(
         noise_multiplier=noise,
         threshold=1 - std * float(special.ndtri(failure)),

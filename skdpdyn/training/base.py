@@ -58,6 +58,8 @@ _ADVICE = {
     "Expected 2D array, got 1D array instead": _RESHAPE,
     "Expected 2D array, got scalar array instead": _RESHAPE,
     "Input should have at least 1 dimension": _RESHAPE,
+    "Expected a 2-dimensional container": "Pass one column as a frame: X.to_frame()",
+    "Expected unique column names": "Give each column of X a name of its own",
     "Complex data not supported": "Real numbers are needed",
     "could not convert string to float": "X, and the target of a regression, must be numbers. "
     "Columns of text "
