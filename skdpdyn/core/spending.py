@@ -85,8 +85,8 @@ def vocabulary_of(share: Share, budget: Budget, n_columns: int, most_levels: int
     failure = budget.failure / (n_columns * most_levels) * (1 - 1e-8)
     if failure == 0:  # delta over exp(epsilon)
         raise CalibrationError(
-            f"epsilon={budget.epsilon}: so large a budget leaves no delta for levels of text. Lower "
-            "epsilon, or give categories={column: [levels]} of public levels"
+            f"epsilon={budget.epsilon}: so large a budget leaves no delta for levels of text. "
+            "Lower epsilon, or give categories={column: [levels]} of public levels"
         )
     return Vocabulary(
         noise_multiplier=noise,
