@@ -243,7 +243,7 @@ MUTATIONS = [
     Mutation(
         "diagnostics for nothing",
         "left = 1 - total_of(shares.values()) - other",
-        "left = 1 - taken",
+        "left = 1 - total_of(shares.values())",
         "tests/test_diagnostics.py -k every_solver",
     ),
     Mutation(

@@ -584,3 +584,10 @@ def test_shapes_are_drawn(monkeypatch):
     assert drawn.figure_.get_size_inches().tolist() == [16, 9]
     with pytest.raises(ValueError, match=r"columns \['town'\]"):
         ShapeDisplay.from_estimator(RICH, columns=["town"])
+
+
+def test_a_pair_of_a_column_without_levels_has_no_products():
+    """No level may show where levels are bought, whatever pairs were asked for."""
+    columns = Numbers(-1.0, 1.0), Numbers(-1.0, 1.0), Levels((), learnt=True)
+    expansion = Expansion(columns, 2, 1.5, pairs=((0, 1), (0, 2)), order=4)
+    assert list(expansion.tails()) == [(0, 1)]

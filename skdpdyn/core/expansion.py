@@ -449,7 +449,7 @@ class Expansion:
         return {
             pair: self._products(pair, block, factors[-block.size :])
             for pair, part, factors in parts
-            if (block := blocks.get(part.stop - 1)) is not None
+            if factors and (block := blocks.get(part.stop - 1)) is not None
         }
 
     def _products(self, pair, features, factors):
