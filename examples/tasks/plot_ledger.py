@@ -40,7 +40,7 @@ with ledger.reserve("scaler", scaler.privacy_cost(*X.shape)) as entry:
     rows = scaler.fit_transform(X)
     entry.settle(scaler)
 
-model = PrivateLogisticRegression(epsilon=0.6, delta=1e-8, classes=[False, True])
+model = PrivateLogisticRegression(epsilon=0.6, delta=1e-8, classes=[False, True], bounds=(-1, 1))
 with ledger.reserve("readmission, May", model.privacy_cost(*rows.shape)) as entry:
     model.fit(rows, y)
     entry.settle(model)
