@@ -32,6 +32,7 @@ from skdpdyn.support.chunks import LEAST_SUMMED, in_order
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 16  # rows whose limits are computed at a time
+_DENSE_NUMBERS = 1 << 20  # that sparse rows are made dense to at a time, or a chunk's
 
 
 class BoundedRows(NamedTuple):
@@ -384,9 +385,13 @@ class LocalRows(Rows):
             statistic.projection is not None
             or (statistic.of == "mapped" and not self.map.is_diagonal)
         ):
-            for first, last in pairwise(edges.tolist()):
-                rows, of_dense = self.part(first, last)._made_dense(statistic)
-                rows.add_to(total, of_dense, np.array([0, last - first]))
+            to = statistic.projection
+            width = self.shape[1] if to is None else to.shape[1]
+            at_once = max(1, _DENSE_NUMBERS // (width * max(1, int(np.diff(edges).max(initial=0)))))
+            for first in range(0, edges.size - 1, at_once):
+                some = edges[first : first + at_once + 1]
+                rows, of_dense = self.part(int(some[0]), int(some[-1]))._made_dense(statistic)
+                rows.add_to(total, of_dense, some - some[0])
             return
         else:
             run = self._pass(statistic)
