@@ -49,7 +49,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (5000, 2))
     >>> y = X @ [1.0, -2.0] > 0
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True]).fit(X, y)
+    >>> model = PrivateLogisticRegression(epsilon=1.0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95), round(model.epsilon_, 6)
     (True, 1.0)
     """
