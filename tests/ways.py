@@ -95,11 +95,6 @@ ASKED = {
     "search, no records held out": {"test_size": None, "bound": "tightest"},
     "search, Poisson trials": {"trials": "poisson"},
     "scaler": {},
-    "scaler, ranges": {"bounds": "private", "crude_bounds": (-2, 2)},
-    "scaler, no mean": {"with_mean": False},
-    "scaler, all directions alike": {"equalize": True},
-    "scaler, short rows": {"data_norm": 0.3},
-    "scaler, a high quantile": {"quantile": 0.9},
 }
 """What is done, and what is asked for: parameters, and columns of a table by their names."""
 FACTORS = {

@@ -161,7 +161,7 @@ class Weighed:
 
     def total(self, spending: Spending) -> tuple[float, float]:
         """Return the sum of the weights, and the deviation of its noise: bought of a design."""
-        if not self.is_design:
+        if not self.is_design or self.weight is None:
             return float(self.n), 0.0
         found = float(spending.release(WEIGHTS, math.fsum(self.weight), self.rounding))
         return max(found, 1.0), float(self.rounding) * spending.noise_multiplier(WEIGHTS)

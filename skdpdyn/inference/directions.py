@@ -115,7 +115,7 @@ def shares_of_coordinates(
     return shares if adds_up else {TOTAL: Share(TOTAL_SHARE)} | shares
 
 
-def with_total(rows: LocalRows, spending: Spending) -> LocalRows:
+def with_total(rows: LocalRows, spending: Spending) -> Any:
     """Return rows with the bought sum of their weights, where it is not the number of records."""
     if TOTAL not in spending.shares:
         return rows

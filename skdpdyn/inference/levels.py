@@ -118,7 +118,7 @@ class Cells:
             start, reference = start + column.n_cells, int(np.argmax(of))
             labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
             kept = of >= least
-            dummies = {labels[k]: [k] for k in np.flatnonzero(kept) if k != reference}
+            dummies = {labels[k]: [k] for k in np.flatnonzero(kept).tolist() if k != reference}
             if kept.any() and of[~kept].sum() >= least:
                 dummies[f"{key}: {POOLED}"] = np.flatnonzero(~kept).tolist()
             found.append((labels[reference], dummies))

@@ -24,7 +24,10 @@ _ROWS = 50_000  # rows to draw, at most but for many columns and rare outcomes
 _FITS = 4
 _TARGET_BOUND = 5.0  # in standard deviations
 _ENOUGH = 0.95  # part of the coefficients that are answered, where they are said to be
-_GUESSES = {PrivateLogisticRegression: ["prevalence"], PrivatePoissonRegressor: ["mean_count"]}
+_GUESSES: dict[type, list[str]] = {
+    PrivateLogisticRegression: ["prevalence"],
+    PrivatePoissonRegressor: ["mean_count"],
+}
 
 
 @dataclass(frozen=True)
@@ -222,19 +225,19 @@ def _law(model: Any, guesses: dict[str, float]) -> _Law:
         raise ValueError(f"guesses={sorted(guesses)}: {type(model).__name__} needs {needs}")
     if needs == ["prevalence"]:
         valid = "in [0.001, 0.999]"
-        part = checked_number(guesses[needs[0]], *needs, lambda x: 0.001 <= x <= 0.999, valid)
-        given = {"classes": [False, True]}
+        part = checked_number(guesses[needs[0]], needs[0], lambda x: 0.001 <= x <= 0.999, valid)
+        given: dict[str, Any] = {"classes": [False, True]}
         return _Law(
             given, lambda g, m: g.random(m.size) < m, lambda m: m * (1 - m), expit, part, 0.7
         )
     if needs == ["mean_count"]:
         valid = "above 0 and below 1e9"
-        mean = checked_number(guesses[needs[0]], *needs, lambda x: 0 < x < 1e9, valid)
+        mean = checked_number(guesses[needs[0]], needs[0], lambda x: 0 < x < 1e9, valid)
         given = {"target_bounds": listed(model.target_bounds) or (0, 20 * mean + 4)}
         return _Law(given, lambda g, m: g.poisson(m), lambda m: m, np.exp, mean, 0.4)
     if hasattr(model, "classes"):
-        given = listed(model.classes)
-        classes = np.arange(3 if given is None else len(given))
+        labels = listed(model.classes)
+        classes = np.arange(3 if labels is None else len(labels))
         given, curvature = {"classes": classes}, 0.5 / classes.size  # of equally frequent classes
         return _Law(given, lambda g, m: g.choice(classes, m.size), lambda m: m + curvature)
     given = {"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}

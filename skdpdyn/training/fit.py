@@ -45,7 +45,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         for part in planned.parts:
             before, reading = reading, part.first(model, reading, planned.request, spending)
             if reading is not before:  # the plan rests on it
-                planned = plan(request_of(model, *reading.shape, reading.seen))
+                planned = _plan(model, reading)
         if model.verbose:
             _tell(model, planned)
         learning = _learning(planned, reading, model.n_jobs)
@@ -59,14 +59,18 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
 
 
+def _plan(model, reading):
+    return plan(request_of(model, *reading.shape, reading.seen))
+
+
 def _planned(model, reading):
     """Return what was read and its plan; targets give their labels where nothing buys them."""
-    planned = plan(request_of(model, *reading.shape, reading.seen))
+    planned = _plan(model, reading)
     if not reading.target.bought or planned.request.buys_targets:
         return reading, planned
     target = model.family.targets.of(model, reading.target.given, None)
     reading = replace(reading, target=target)
-    return reading, plan(request_of(model, *reading.shape, reading.seen))
+    return reading, _plan(model, reading)
 
 
 def _check_estimand(request, groups, equal_rows):
