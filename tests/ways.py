@@ -193,6 +193,11 @@ class Way:
         return [text for text, refuses in REFUSED.items() if refuses(self)]
 
     @property
+    def expands(self):
+        """Whether steps of fresh batches are no contraction: nothing bounds the last iterate."""
+        return self.estimator == "PrivateSoftmaxRegression" and self.solver == "noisy_sgd"
+
+    @property
     def takes(self):
         """Whether all of it are parameters, and have an effect."""
         names, of_call = known_to(self.kind, self.estimator)
@@ -296,7 +301,7 @@ REFUSED = {
 def of_others(estimator):
     """Return a model of other records: it is public here, and no release of a way."""
     way, (other, _) = Way(estimator=estimator), table(2, seed=1)
-    options = way.public() | {"epsilon": 30.0, "delta": 1e-3}
+    options = {"bounds": None} | way.public() | {"epsilon": 30.0, "delta": 1e-3}
     made = ESTIMATORS[estimator]
     return made(**_of(made, options)).fit(other.X, way.target(other, options))
 

@@ -58,12 +58,12 @@ def _can(method):
     return lambda search: hasattr(search.estimator, method)
 
 
-_SCORE = "score"
+SCORE = "score"
 # what a search spent, which its winner says of itself
 _OF_ALL_TRIALS = ["mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_", "sources_"]
 # of a trial's mu^2: if the same records train and score, and if others do
-SHARED = {TRAINING: Share(0.84), _SCORE: Share(0.16)}
-APART = {TRAINING: Share(1.0), _SCORE: Share(1.0)}
+SHARED = {TRAINING: Share(0.84), SCORE: Share(0.16)}
+APART = {TRAINING: Share(1.0), SCORE: Share(1.0)}
 
 
 def _outcomes(trials, records, options, n_jobs):
@@ -343,7 +343,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         sensitivity = (1 + 64 * n_held * np.finfo(float).eps) / n_held
         # each trial's score for the share of one trial: the record counts the trials
         spending = Spending(plan.of_trial, plan.shares, noise)
-        scores = spending.release(_SCORE, [score for _, score in outcomes], sensitivity)
+        scores = spending.release(SCORE, [score for _, score in outcomes], sensitivity)
         forget_fit(self)
         self._publish_plan(plan, leaks, unit)
         self.n_samples_ = n_samples
@@ -709,7 +709,7 @@ class _Trials:
         """Return the record of a search whose trials spend ``mu``, or fits these guarantees."""
         adjacency = self.budget.adjacency
         fits = largest([GaussianDP(self.fit_mu(mu), adjacency), *guarantees])
-        score = GaussianDP(mu * math.sqrt(self.shares[_SCORE].size), adjacency)
+        score = GaussianDP(mu * math.sqrt(self.shares[SCORE].size), adjacency)
         trial = fits.compose(score) if self.held.shared else largest([fits, score])
         return Selection(trial=trial, expected_trials=self.expected, shape=self.shape)
 
@@ -732,7 +732,7 @@ class _SearchPlan:
     @property
     def score_mu(self):
         """Cost of a trial's score, as mu."""
-        return self.of_trial.mu * math.sqrt(self.shares[_SCORE].size)
+        return self.of_trial.mu * math.sqrt(self.shares[SCORE].size)
 
     @cached_property
     def trial_budget(self):
