@@ -68,7 +68,7 @@ VALUES = {
 """Ends of what a record holds beside its row."""
 STORIES = (1.0, "drawn"), (0.01, "drawn"), (30.0, "drawn"), (1e6, "first"), (30.0, "late")
 """Noise of outcomes, over that of the fit: drawn, all on one side but for the first number, or as
-much in the last three releases alone, so that training ends far away in a map that is useful.
+much in the last third of the releases alone, which leaves a map that tells records apart.
 """
 
 
@@ -102,7 +102,7 @@ class Outcomes:
         factor, law = self.story
         if law == "first" and point.size > 1 and point.ndim == 1:
             return point + factor * scale * np.where(np.arange(point.size) > 0, 1.0, -1.0)
-        if law == "late" and len(self.calls) < self.n_calls - 3:
+        if law == "late" and len(self.calls) < self.n_calls * 2 // 3:
             factor = 1.0
         drawn = audit.release(point, scale, self.own, distribution)
         return np.asarray(point + factor * (drawn - point))
