@@ -72,7 +72,7 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
 )
 def test_other_schedules_on_conditioned_rows(changes, share):
     X, y = data()
-    model = PrivateLogisticRegression(classes=[0, 1], **changes)
+    model = PrivateLogisticRegression(classes=[0, 1], bounds=None, **changes)
     for rows in (X, sparse.csr_array(X)):
         fitted = clone(model).fit(rows, y)
         assert fitted.conditioning_ is not None

@@ -30,7 +30,7 @@ from skdpdyn.privacy import (
     last_iterate,
 )
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
-from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
 from skdpdyn.privacy.rounded import RoundedCurve
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt, conditioned_time
@@ -167,3 +167,9 @@ def test_auto_stops_where_a_strong_penalty_undoes_what_training_adds(alpha):
     time = np.sum(record.step_size) / (1 - record.momentum)
     free = conditioned_time(objective, 0.2, Adjacency.REPLACE_ONE)
     assert time == pytest.approx(min(free, 3 / alpha) if alpha else free, rel=0.05)
+
+
+def test_a_cost_of_hundreds_composes_with_a_gaussian_one():
+    """Numbers of e^epsilon overflow there; a calibration may begin so far away."""
+    far = RenyiDP(LinearCurve(264.0)).compose(GaussianDP(0.28))
+    assert RenyiDP(LinearCurve(264.0)).epsilon(1e-7) < far.epsilon(1e-7) < 500

@@ -304,6 +304,21 @@ def least_advantage(above: Array, swapped: Array, excess: Array) -> float:
     return float(implied(above[i], excess[i], swapped[j], excess[j]))
 
 
+def convex_profiles(epsilon: Array, *profiles: Array) -> tuple[Array, ...]:
+    """Return profiles of both directions, or of one that is both, convex in e^epsilon.
+
+    Their delta(0) is the least that any two points imply. Epsilons grow from 0.
+    """
+    near = epsilon < 300  # beyond, the square of e^epsilon is no double
+    gamma = np.exp(epsilon[near])
+    above, swapped = profiles[0][near], profiles[-1][near]
+    least = least_advantage(above, swapped, np.expm1(epsilon[near]))
+    for one in profiles:
+        one[0] = least
+        one[near] = convex(gamma, one[near])
+    return profiles
+
+
 def log_expm1(x: float) -> float:
     """Return log(e^x - 1), x > 0."""
     return x + math.log(-math.expm1(-x))

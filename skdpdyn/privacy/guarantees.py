@@ -21,12 +21,11 @@ from skdpdyn.privacy._numerics import (
     LOG_EXCESS_ORDERS,
     best_order,
     by_element,
-    convex,
+    convex_profiles,
     crossing,
     gdp_log_delta,
     gdp_log_deltas,
     highest_lines,
-    least_advantage,
     like,
     smallest_safe,
     solve_epsilon,
@@ -451,9 +450,7 @@ class Guarantee(Checked, ABC):
 
         Each point bounds delta(0), too, as that of `ApproximateDP`.
         """
-        delta = np.minimum(self.delta(epsilon), 1.0)
-        delta[0] = least_advantage(delta, delta, np.expm1(epsilon))
-        return (convex(np.exp(epsilon), delta),)
+        return convex_profiles(epsilon, np.minimum(self.delta(epsilon), 1.0))
 
     def _reach(self, tail: float) -> float:
         """Return a loss that is exceeded with a probability of ``tail`` at most, if that can be."""

@@ -9,10 +9,9 @@ from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import (
-    convex,
+    convex_profiles,
     gauss_legendre,
     gdp_log_deltas,
-    least_advantage,
 )
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
@@ -176,9 +175,7 @@ class PerturbedObjectiveDP(Guarantee):
     def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
         if self.adjacency is Adjacency.REPLACE_ONE:
             return super()._profiles(epsilon)
-        both = above, swapped = self._directions(epsilon)
-        above[0] = swapped[0] = least_advantage(above, swapped, np.expm1(epsilon))
-        return tuple(convex(np.exp(epsilon), one) for one in both)
+        return convex_profiles(epsilon, *self._directions(epsilon))
 
     def _directions(self, epsilon: Array) -> list[Array]:
         """Return delta where the record is in the data that were used, and where it is not."""
