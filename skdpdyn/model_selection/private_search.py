@@ -305,14 +305,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         public, leaks = self._public(y)
-        model = public_model(self.estimator)
-        if is_auto(getattr(model, "categories", None)) and not has_text(X):
-            public["categories"] = None  # so that no delta is kept for levels, which a search lacks
-        elif hasattr(model, "categories") and may_learn_levels(model):
-            raise UnsupportedMechanismError(
-                "a search cannot buy levels of text: set categories={column: [levels]} of public "
-                "levels in the estimator, or categories=None if none of its columns is text"
-            )
+        public |= self._levels(X)
         plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
         splitting, drawing, noise = generators(self.random_state, 3)
         warn_of_weak_budget(plan.budget, n_samples)
@@ -362,6 +355,18 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         for name in _OF_ALL_TRIALS:
             setattr(model, name, getattr(self, name))
         model._sign()
+
+    def _levels(self, X):
+        """Return that no levels are bought where X has no text; refuse to buy some."""
+        model = public_model(self.estimator)
+        if is_auto(getattr(model, "categories", None)) and not has_text(X):
+            return {"categories": None}  # so that no delta is kept for levels
+        if hasattr(model, "categories") and may_learn_levels(model):
+            raise UnsupportedMechanismError(
+                "a search cannot buy levels of text: set categories={column: [levels]} of public "
+                "levels in the estimator, or categories=None if none of its columns is text"
+            )
+        return {}
 
     def _given(self):
         return Candidates(self.estimator, self.param_grid).given()
