@@ -129,7 +129,7 @@ def test_every_constant_is_changed_where_it_is_read():
     y = X[:, 1] + 0.01 * rng.normal(size=5000) > 0
 
     def private(**budget):
-        return PrivateLogisticRegression(classes=[False, True], **budget)
+        return PrivateLogisticRegression(classes=[False, True], bounds=None, **budget)
 
     problem = common.Problem(X, y, private)
     gains = constants.gains(problem, 1.0, 0, np.arange(4000), np.arange(4000, 5000))

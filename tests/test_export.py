@@ -71,7 +71,7 @@ def answers(model, rows):
 def test_pipelines_of_scikit_learn_predict_the_same(name, conditioning):
     model, y = MODELS[name]
     for rows in (X, sparse.csr_array(X)):
-        model.set_params(conditioning=conditioning).fit(rows, y)
+        model.set_params(conditioning=conditioning, bounds=None).fit(rows, y)
         plain = model.to_sklearn()
         assert type(plain[0]) is RowMapper
         assert type(plain[1]).__module__.startswith("sklearn.")

@@ -67,7 +67,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "doc").glob("*/*.rst")]
 # type, so `OneHotEncoder` could not take lists of categories, and a pipeline has no step of ours.
 # Stubs of pandas take no list of names, and some packages are not installed here
 FOREIGN = re.compile(
-    r'parameter "(categories|chunks)" of type "str"'  # scikit-learn's, dask's
+    r'parameter "(categories|chunks|knots)" of type'  # scikit-learn's, dask's
     r'|parameter "columns" of type "Axes'
     r'|for class "Pipeline\*?"|"None" is not subscriptable|Import "(statsmodels|interpret)'
 )
