@@ -68,7 +68,7 @@ PAGES = [ROOT / "README.md", *(ROOT / "doc").glob("*/*.rst")]
 # Stubs of pandas take no list of names, and some packages are not installed here
 FOREIGN = re.compile(
     r'parameter "(categories|chunks|knots)" of type'  # scikit-learn's, dask's
-    r'|parameter "columns" of type "Axes'
+    r'|parameter "(columns" of type "Axes|dtype" of type "DtypeArg)|overloads for "read_csv"'
     r'|for class "Pipeline\*?"|"None" is not subscriptable|Import "(statsmodels|interpret)'
 )
 
