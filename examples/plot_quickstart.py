@@ -36,7 +36,7 @@ columns = make_column_transformer(
 X_train, X_test, y_train, y_test = train_test_split(
     adult.data, adult.target == ">50K", test_size=0.2, random_state=0
 )
-larger_class = float(np.mean(~y_test))
+larger_class = 1 - float(np.mean(y_test))
 print(f"{len(X_train)} records, {adult.data.shape[1]} columns, {larger_class:.3f} earn <=50K")
 
 # %%
