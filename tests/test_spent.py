@@ -9,7 +9,6 @@ noise, and with so much that what follows is far away, for the law is one over a
 chance is in it.
 """
 
-import contextlib
 import math
 import re
 import sys
@@ -44,7 +43,6 @@ from skdpdyn import (
 )
 from skdpdyn.audit import Listener, allowed, listened
 from skdpdyn.core.noise import generators
-from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection.private_search import SCORE, SHARED
 from skdpdyn.privacy import Composition, Selection, Vocabulary
 from skdpdyn.solvers import (
@@ -62,7 +60,7 @@ NEAR = 0.95  # part of the limit that each release comes to
 VALUES = {
     "y": (0, 1),
     "target": (-1.0, 1.0, 0.05, 900.0),
-    "counts": (0.0, 8.0, 3.0),
+    "counts": (0.0, 8.0, 3.0, 20.0),
     "exposure": (1.0, 1e30, 1e-30),
     "weights": (4.0, 1.0),
     "at_risk": (True, False),
@@ -303,6 +301,17 @@ ALWAYS = [way for way in COVER if way.kind == "evaluate"]
 ALWAYS += [Way(unit="person", size="many records"), Way("search", unit="person")]
 
 PROOFS = {
+    # Of a record that vanishes half of a pair is seen, as in `distances`.
+    "(noisy|dp_sgd|Langevin).*add_remove.*: (training|[A-Z])": 0.34,
+    "output_perturbation.*add_remove.*: OutputPerturbation": 0.5,
+    "GAM.*add_remove.*: curvature": 0.34,
+    "add_remove.*: sum of weights": 0.37,
+    # Bought weights of classes may be largest for one that the record does not have.
+    "class weights; .*Softmax.*output_perturbation.*: training": 0.48,
+    # A random batch has the record in one step of several, of which the last moves it by all.
+    "dp_sgd.*replace_one.*: (training|[A-Z])": 0.52,
+    # Rows in ranges, and cells, are within data_norm, which is their longest length.
+    "^fit, diagnostics; Private(GAM|Softmax).*: rows shortened": 0.0,
     # Only the last iterate is released. Its bound adds up what each step moves, as far as the step
     # can, and lets later steps shrink it by the least: a record moves a step as far as it can
     # where its own slope is steepest, at p near 0 or 1, which steps from 0 reach only late. A
@@ -329,9 +338,12 @@ PROOFS = {
     # start are within all limits, so that none is cut. Weights of rows are 1/4 at least.
     "(table|private_regression).*: (cut|residuals) 0": 0.0,
     "(table|private_regression).*rare.*: gradient": 0.14,
+    "table.*Softmax.*: (gradient|curvature)": 0.33,
+    "table.*Softmax.*: scores": 0.22,
     "(table|private_regression).*: scores": 0.25,
     "(table|private_regression).*: (gradient|curvature|cut|mean square|weight)": 0.35,
     # Rows of curves have their longest part in common, at any values of their columns.
+    "levels; .*GAM.*: column means": 0.89,
     "GAM.*: column means": 0.9,
     "GAM.*: curvature": 0.5,
     # Rows of levels differ in few directions, none of them opposite.
@@ -386,9 +398,7 @@ def test_ways_that_are_always_held(way):
 @pytest.mark.system
 @pytest.mark.parametrize("way", COVER, ids=str)
 def test_each_pair_of_what_can_be_combined(way):
-    """Nothing is beyond its limit; how near releases come to it is held of the ways above."""
-    with contextlib.suppress(ValueError, UnsupportedMechanismError):  # refused, or no limit known
-        check(way, str(way), 2)
+    assert not check(way, str(way), 2)
 
 
 @pytest.mark.parametrize("way", refused(), ids=str)

@@ -44,6 +44,11 @@ def _frame(X):
     return pandas.DataFrame({"x": X[:, 0], "side": np.where(X[:, 1] > 0, "a", "b")})
 
 
+def _with_gaps(X):
+    frame = _frame(X)
+    return frame.assign(x=frame["x"].where(frame["x"].abs() < 1e5))
+
+
 PUBLIC = {"classes": [0, 1], "target_bounds": (-1, 1), "random_state": 0}
 COUNTS = {"target_bounds": (0, 8)}
 OF_ESTIMATOR = {
@@ -82,7 +87,7 @@ ASKED = {
     "table, exposure": {"exposure": "exposure"},
     "table, robust": {"robust": True},
     "table, levels": {"categories": {"side": ["a"]}, "X": _frame},
-    "table, gaps": {"categories": {"side": ["a"]}, "gaps": ["x"], "X": _frame},
+    "table, gaps": {"categories": {"side": ["a"]}, "gaps": ["x"], "X": _with_gaps},
     "table, dummies": {"one_hot": [[0, 1]]},
     "table, rows at risk": {"at_risk": "at_risk"},
     "evaluate": {},
@@ -195,7 +200,10 @@ class Way:
     @property
     def expands(self):
         """Whether steps of fresh batches are no contraction: nothing bounds the last iterate."""
-        return self.estimator == "PrivateSoftmaxRegression" and self.solver == "noisy_sgd"
+        of_several = self.estimator == "PrivateSoftmaxRegression" or (
+            self.estimator == "PrivateGAMClassifier" and self.done == "fit, labels"
+        )
+        return of_several and self.solver == "noisy_sgd"
 
     @property
     def takes(self):
@@ -279,6 +287,9 @@ REFUSED = {
         way.done == "fit, Langevin's bound" and way.estimator == "PrivateSoftmaxRegression"
     ),
     "before levels are known": lambda way: way.done == "fit, levels" and way.solver == "noisy_sgd",
+    "before bounds are known": lambda way: (
+        way.done == "fit, ranges" and way.estimator in ADDITIVE and way.solver == "noisy_sgd"
+    ),
     "has no predict_proba": lambda way: (
         way.kind == "evaluate" and way.estimator == "PrivateLinearSVC"
     ),

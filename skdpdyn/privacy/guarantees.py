@@ -482,7 +482,9 @@ class Wrapped(Guarantee):
         """Return this guarantee around another."""
         inside = getattr(self, self._inside)
         changed = change(inside)
-        return self if changed is inside else replace(self, **{self._inside: changed})  # type: ignore[type-var]
+        if changed is inside:
+            return self
+        return replace(self, **{self._inside: changed})  # type: ignore[type-var]
 
     @property
     def adjacency(self) -> Any:  # type: ignore[override]
