@@ -315,7 +315,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     that are not of this package, or for several models on the same columns. Values beyond a range
     count as its end. Give the private model behind it ``bounds=(-1, 1)``, which is free.
 
-    The fit spends its budget in addition to that of the model: `skdpdyn.privacy.split_budget`
+    The fit spends its budget in addition to that of the model: `skdpdyn.privacy.Budget.split`
     divides a total among the two. A record adds one to one cell of each column in two vectors of
     noisy counts, see `skdpdyn.training.ranges`. `transform` uses nothing else that was computed
     from records.
@@ -365,11 +365,13 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     >>> from sklearn.pipeline import make_pipeline
     >>> from skdpdyn import PrivateLogisticRegression
     >>> from skdpdyn.preprocessing import PrivateScaler
-    >>> from skdpdyn.privacy import split_budget
+    >>> from skdpdyn.privacy import Budget
     >>> incomes = np.random.default_rng(0).lognormal(np.log(30_000), 1.0, (10_000, 1))
-    >>> scaling, training = split_budget(1.0, 1e-8, shares=(0.1, 0.9))
-    >>> model = PrivateLogisticRegression(*training, bounds=(-1, 1))
-    >>> model = make_pipeline(PrivateScaler(*scaling), model).fit(incomes, incomes[:, 0] > 5e4)
+    >>> scaling, training = Budget(1.0, 1e-8).split((0.1, 0.9))
+    >>> model = make_pipeline(
+    ...     PrivateScaler(scaling.epsilon, scaling.delta),
+    ...     PrivateLogisticRegression(training.epsilon, training.delta, bounds=(-1, 1)),
+    ... ).fit(incomes, incomes[:, 0] > 5e4)
     >>> float(model[0].ranges_[0, 0])
     0.0
     >>> round(model[0].privacy_.compose(model[1].privacy_).epsilon(1e-8), 6)

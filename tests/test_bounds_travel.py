@@ -43,7 +43,6 @@ from skdpdyn.privacy import (
     least_noise,
     most_steps,
     privacy_report,
-    split_budget,
     subsampling,
     tightest,
     to_json,
@@ -610,5 +609,3 @@ def test_noise_for_a_pure_budget():
             CalibrationError, match="delta=0: this mechanism has no pure-epsilon guarantee"
         ):
             least_noise(record, 1.0, 0)
-    with pytest.raises(ValueError, match=r"delta=1 must be in \(0, 1\)"):
-        split_budget(1.0, 1, (1, 1))

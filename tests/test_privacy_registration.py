@@ -31,7 +31,6 @@ from skdpdyn.privacy import (
     mechanisms as records,
     most_steps,
     selection,
-    split_budget,
     tightest,
 )
 from skdpdyn.privacy.accountants import accountant
@@ -305,7 +304,6 @@ def test_a_budget_stands_for_its_numbers():
         for n_steps in ("curvature", "worst_case", "theorem4", 7):
             options = {"n_steps": n_steps, "adjacency": adjacency, **problem}
             assert calibrate(budget, **options) == calibrate(1.0, 1e-5, **options)
-        assert split_budget(budget, shares=(1, 3)) == split_budget(1.0, 1e-5, (1, 3))
     assert most_steps(steps, Budget(1.0, 1e-5)).n_steps == most_steps(steps, 1.0, 1e-5).n_steps
     other = Budget(1.0, 1e-5, "add_remove")
     for ask in (

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy import GaussianDP, composition, split_budget
+from skdpdyn.privacy import Budget, GaussianDP, composition
 from skdpdyn.privacy.guarantees import gdp_mu
 
 ADJACENCIES = ["replace_one", "add_remove"]
@@ -42,8 +42,8 @@ def test_a_seed_repeats_the_noise_and_says_so():
     ("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (300.0, 1e-12)]
 )
 def test_parts_of_a_budget_cost_the_whole(epsilon, delta, shares):
-    pairs = split_budget(epsilon, delta, shares)
-    spent = [PrivateScaler(*pair).privacy_cost(1000, 3) for pair in pairs]
+    parts = Budget(epsilon, delta).split(shares)
+    spent = [PrivateScaler(part.epsilon, delta).privacy_cost(1000, 3) for part in parts]
     whole = GaussianDP(math.hypot(*(guarantee.mu for guarantee in spent)))
     assert epsilon * (1 - 1e-5) < whole.epsilon(delta) <= epsilon
     for guarantee, share in zip(spent, shares, strict=True):
@@ -58,7 +58,8 @@ def test_no_part_of_a_budget_exceeds_its_share_by_rounding(epsilon, delta, share
     """In 50 digits: a Gaussian mechanism of a part's share of mu has at least that part's delta
     at its epsilon.
     """
-    for (part, _), share in zip(split_budget(epsilon, delta, shares), shares, strict=True):
+    for budget, share in zip(Budget(epsilon, delta).split(shares), shares, strict=True):
+        part = budget.epsilon
         with mpmath.workdps(50):
             mu = mpmath.mpf(gdp_mu(epsilon, delta)) * mpmath.sqrt(
                 mpmath.mpf(share) / mpmath.fsum(shares)
@@ -80,15 +81,15 @@ def test_senseless_shares():
         ([1, 2],),
     ):
         with pytest.raises(ValueError, match="must be finite numbers > 0, one for each part"):
-            split_budget(1.0, 1e-6, shares)
+            Budget(1.0, 1e-6).split(shares)
     with pytest.raises(ValueError, match="shares=2 must be a sequence"):
-        split_budget(1.0, 1e-6, 2)
+        Budget(1.0, 1e-6).split(2)
     with pytest.raises(ValueError, match="shares='19' must be a sequence"):
-        split_budget(1.0, 1e-6, "19")
+        Budget(1.0, 1e-6).split("19")
     with pytest.raises(ValueError, match="epsilon=0"):
-        split_budget(0.0, 1e-6, (1, 1))
+        Budget(0.0, 1e-6).split((1, 1))
     with pytest.raises(CalibrationError, match=r"a part this small has epsilon=0 at delta=0\.1"):
-        split_budget(1.0, 0.1, (1e-6, 1))
+        Budget(1.0, 0.1).split((1e-6, 1))
 
 
 # --- ranges of columns ----------------------------------------------------------------------------

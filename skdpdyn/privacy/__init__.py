@@ -16,7 +16,7 @@ from skdpdyn.privacy.accountants import (
 )
 from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps, split_budget
+from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
 from skdpdyn.privacy.laplace import LaplaceDP
@@ -82,7 +82,6 @@ __all__ = [
     "privacy_report",
     "recursion",
     "selection",
-    "split_budget",
     "subsampling",
     "tightest",
     "to_json",

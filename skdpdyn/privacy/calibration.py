@@ -97,45 +97,6 @@ def _stated_mu(mu: Any, advantage: Any) -> float:
     return smallest_safe(root, lambda value: GaussianDP(value).advantage <= advantage, towards=0.0)
 
 
-def split_budget(epsilon: float, delta: float | None = None, shares: Any = ()) -> Any:
-    """Divide a budget among releases from the same records, as pairs; `Budget.split` gives budgets.
-
-    Gaussian guarantees compose by mu^2, so a share is a part of mu^2. Every part keeps ``delta``.
-    The epsilons of the parts add up to more than ``epsilon``, but their composition costs exactly
-    ``epsilon``. That holds if the guarantee of every part is Gaussian (``privacy_`` is a
-    `GaussianDP`). For others, such as DP-SGD's, compose the guarantees and check the total.
-
-    Parameters
-    ----------
-    epsilon : float or Budget
-        The whole budget, > 0, or all of it as a `Budget`.
-    delta : float or None, default=None
-        Its delta, in (0, 1); None where a `Budget` is given.
-    shares : sequence of float, default=()
-        Sizes of the parts relative to each other, positive; at least one.
-
-    Returns
-    -------
-    list of tuple
-        A pair (epsilon, delta) for each part.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
-    CalibrationError
-        If a part is so small that no epsilon > 0 stands for it at this delta.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import split_budget
-    >>> training, scoring = split_budget(1.0, 1e-9, shares=(0.2, 0.8))
-    >>> round(training[0], 6), round(scoring[0], 6)
-    (0.431821, 0.889784)
-    """
-    return [(part.epsilon, part.delta) for part in as_budget(epsilon, delta).split(shares)]
-
-
 def calibrate(
     epsilon: Any = None,
     delta: float | None = None,
