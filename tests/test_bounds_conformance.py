@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from bound_laws import BoundLaws, check_profile
 from hypothesis import given, settings, strategies as st
+from runs import cyclic, descent, fresh, one_pass, poisson
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -15,20 +16,15 @@ from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
     Composition,
-    CyclicBatches,
     Gaussian,
     GaussianDP,
-    NoisyGradientDescent,
     ObjectivePerturbation,
-    OnePass,
     OutputPerturbation,
-    PoissonSubsampled,
     PrivacyLossDP,
     ProfileMixture,
     RenyiDP,
     Selection,
     SubsampledDP,
-    WithoutReplacement,
     composition,
     contraction,
     from_json,
@@ -44,120 +40,30 @@ from skdpdyn.privacy.numerical import SampledGaussian
 from skdpdyn.privacy.rounded import RoundedCurve, RoundedDP, rounded
 from skdpdyn.privacy.sampled import SampledCurve
 
+OBJECTIVE = ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1)
 RECORDS = {
     "gaussian": Gaussian(3.0),
-    "full batch": NoisyGradientDescent(
-        n_steps=40, noise_multiplier=8.0, step_size=0.5, strong_convexity=0.1, smoothness=1.0
-    ),
-    "full batch, convex, domain": NoisyGradientDescent(
-        n_steps=40,
-        noise_multiplier=8.0,
-        step_size=0.5,
-        strong_convexity=0.0,
-        smoothness=1.0,
-        diameter=0.3,
-        sensitivity=1.0,
-    ),
-    "full batch, all": NoisyGradientDescent(
-        n_steps=40,
-        noise_multiplier=8.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-        release="all",
-    ),
-    "cyclic": CyclicBatches(
-        n_samples=100,
-        batch_size=10,
-        n_epochs=4,
-        noise_multiplier=3.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-    ),
-    "shuffled": CyclicBatches(
-        n_samples=95,
-        batch_size=10,
-        n_epochs=4,
-        noise_multiplier=3.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-        order="shuffled_once",
-    ),
-    "fresh": WithoutReplacement(
-        n_samples=100,
-        batch_size=10,
-        n_epochs=4,
-        noise_multiplier=3.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-    ),
-    "poisson": PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40),
-    "poisson, steps": PoissonSubsampled(
-        sampling_probability=0.1, noise_multiplier=2.0, n_steps=40, step_size=0.5
-    ),
+    "full batch": descent(),
+    "full batch, convex, domain": descent(strong_convexity=0.0, diameter=0.3, sensitivity=1.0),
+    "full batch, all": descent(release="all"),
+    "cyclic": cyclic(),
+    "shuffled": cyclic(n_samples=95, order="shuffled_once"),
+    "fresh": fresh(),
+    "poisson": poisson(),
+    "poisson, steps": poisson(step_size=0.5),
     "output": OutputPerturbation(noise_multiplier=3.0, adjacency="add_remove"),
     "output, gamma": OutputPerturbation(noise_multiplier=3.0, distribution="gamma"),
-    "objective": ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1),
-    "objective, gamma": ObjectivePerturbation(
-        noise_multiplier=3.0, curvature=0.1, distribution="gamma"
-    ),
-    "objective, several outputs": ObjectivePerturbation(
-        noise_multiplier=3.0, curvature=0.1, rank=4
-    ),
-    "objective, approximate": Composition(
-        (
-            ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1),
-            OutputPerturbation(noise_multiplier=30.0),
-        )
-    ),
-    "one pass": OnePass(
-        n_samples=40, noise=2.0, step_size=0.5, lipschitz=1.0, smoothness=0.5, diameter=1.0
-    ),
-    "one pass, laplace": OnePass(
-        n_samples=40,
-        noise=2.0,
-        step_size=0.5,
-        lipschitz=1.0,
-        smoothness=0.5,
-        diameter=1.0,
-        distribution="laplace",
-    ),
-    "one pass, random": OnePass(
-        n_samples=40,
-        noise=2.0,
-        step_size=0.5,
-        lipschitz=1.0,
-        smoothness=0.5,
-        diameter=1.0,
-        strong_convexity=0.2,
-        stopping="random",
-    ),
+    "objective": OBJECTIVE,
+    "objective, gamma": replace(OBJECTIVE, distribution="gamma"),
+    "objective, several outputs": replace(OBJECTIVE, rank=4),
+    "objective, approximate": Composition((OBJECTIVE, OutputPerturbation(noise_multiplier=30.0))),
+    "one pass": one_pass(),
+    "one pass, laplace": one_pass(distribution="laplace"),
+    "one pass, random": one_pass(strong_convexity=0.2, stopping="random"),
     "selection": Selection(trial=GaussianDP(0.3), expected_trials=10.0),
     "selection, poisson": Selection(trial=GaussianDP(0.3), expected_trials=4.0, shape=math.inf),
-    "poisson and full": Composition(
-        (
-            PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40),
-            Gaussian(5.0),
-        )
-    ),
-    "two": Composition(
-        (
-            Gaussian(3.0),
-            CyclicBatches(
-                n_samples=100,
-                batch_size=10,
-                n_epochs=4,
-                noise_multiplier=3.0,
-                step_size=0.5,
-                strong_convexity=0.1,
-                smoothness=1.0,
-                order="shuffled_once",
-            ),
-        )
-    ),
+    "poisson and full": Composition((poisson(), Gaussian(5.0))),
+    "two": Composition((Gaussian(3.0), cyclic(order="shuffled_once"))),
 }
 
 
@@ -179,151 +85,23 @@ def test_unknown_records_are_refused_by_name():
 @pytest.mark.parametrize(
     ("accountant", "record", "hypothesis"),
     [
-        (
-            last_iterate,
-            NoisyGradientDescent(
-                n_steps=5, noise_multiplier=1.0, step_size=2.1, strong_convexity=0.1, smoothness=1.0
-            ),
-            "step_size <= 2/smoothness",
-        ),
-        (
-            last_iterate,
-            CyclicBatches(
-                n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=1.0, step_size=0.1
-            ),
-            "a known smoothness",
-        ),
-        (
-            last_iterate,
-            CyclicBatches(
-                n_samples=10,
-                batch_size=5,
-                n_epochs=2,
-                noise_multiplier=1.0,
-                step_size=0.1,
-                strong_convexity=0.1,
-                smoothness=1.0,
-                release="all",
-            ),
-            "release='last'",
-        ),
-        (
-            last_iterate,
-            OnePass(
-                n_samples=5, noise=1.0, step_size=2.1, lipschitz=1.0, smoothness=1.0, diameter=1.0
-            ),
-            "step_size <= 2/smoothness",
-        ),
-        (
-            last_iterate,
-            OnePass(
-                n_samples=5,
-                noise=1.0,
-                step_size=0.7,
-                lipschitz=1.0,
-                smoothness=0.3,
-                diameter=1.0,
-                strong_convexity=0.4,
-            ),
-            "no such function",
-        ),
-        (
-            last_iterate,
-            OnePass(
-                n_samples=5,
-                noise=1.0,
-                step_size=0.7,
-                lipschitz=1.0,
-                smoothness=0.5,
-                diameter=1.0,
-                distribution="laplace",
-            ),
-            "gaussian",
-        ),
+        (last_iterate, descent(step_size=2.1), "step_size <= 2/smoothness"),
+        (last_iterate, cyclic(strong_convexity=0.0, smoothness=None), "a known smoothness"),
+        (last_iterate, cyclic(release="all"), "release='last'"),
+        (last_iterate, one_pass(step_size=4.1), "step_size <= 2/smoothness"),
+        (last_iterate, one_pass(smoothness=0.3, strong_convexity=0.4), "no such function"),
+        (last_iterate, one_pass(distribution="laplace"), "gaussian"),
         (
             contraction,
-            OnePass(
-                n_samples=5,
-                noise=1.0,
-                step_size=2.0,
-                lipschitz=1.0,
-                smoothness=0.9,
-                diameter=1.0,
-                strong_convexity=0.1,
-            ),
+            one_pass(step_size=2.0, smoothness=0.9, strong_convexity=0.1),
             "step_size < 2/",
         ),
-        (
-            recursion,
-            WithoutReplacement(
-                n_samples=10,
-                batch_size=2,
-                n_epochs=1,
-                noise_multiplier=1.0,
-                step_size=1.9,
-                strong_convexity=0.1,
-                smoothness=1.0,
-            ),
-            "step_size < 2/",
-        ),
-        (
-            recursion,
-            WithoutReplacement(
-                n_samples=10,
-                batch_size=2,
-                n_epochs=1,
-                noise_multiplier=1.0,
-                step_size=0.1,
-                strong_convexity=0.0,
-                smoothness=1.0,
-            ),
-            "strong_convexity > 0",
-        ),
-        (
-            recursion,
-            WithoutReplacement(
-                n_samples=10,
-                batch_size=2,
-                n_epochs=1,
-                noise_multiplier=1.0,
-                step_size=0.1,
-                strong_convexity=0.1,
-                smoothness=1.0,
-                release="all",
-            ),
-            "release='last'",
-        ),
-        (
-            recursion,
-            PoissonSubsampled(sampling_probability=0.1, noise_multiplier=1.0, n_steps=10),
-            "no theorem for PoissonSubsampled",
-        ),
-        (
-            ACCOUNTANTS["iteration"],
-            OnePass(
-                n_samples=5,
-                noise=1.0,
-                step_size=0.5,
-                lipschitz=1.0,
-                smoothness=0.5,
-                diameter=1.0,
-                stopping="random",
-            ),
-            "stopping='last'",
-        ),
-        (
-            ACCOUNTANTS["iteration"],
-            CyclicBatches(
-                n_samples=10,
-                batch_size=5,
-                n_epochs=2,
-                noise_multiplier=[1.0] * 4,
-                step_size=0.1,
-                strong_convexity=0.1,
-                smoothness=1.0,
-            ),
-            "the same step_size",
-        ),
+        (recursion, fresh(step_size=1.9), "step_size < 2/"),
+        (recursion, fresh(strong_convexity=0.0), "strong_convexity > 0"),
+        (recursion, fresh(release="all"), "release='last'"),
+        (recursion, poisson(), "no theorem for PoissonSubsampled"),
+        (ACCOUNTANTS["iteration"], one_pass(stopping="random"), "stopping='last'"),
+        (ACCOUNTANTS["iteration"], cyclic(noise_multiplier=[1.0] * 40), "the same step_size"),
     ],
 )
 def test_failed_hypotheses_are_named(accountant, record, hypothesis):
@@ -331,161 +109,37 @@ def test_failed_hypotheses_are_named(accountant, record, hypothesis):
         accountant(record)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("build", "message"),
     [
         (lambda: Gaussian(0.0), "noise_multiplier=0.0"),
         (lambda: Gaussian(math.nan), "noise_multiplier=nan"),
-        (
-            lambda: PoissonSubsampled(sampling_probability=1.5, noise_multiplier=1.0, n_steps=3),
-            "sampling_probability=1.5",
-        ),
-        (
-            lambda: PoissonSubsampled(sampling_probability=0.5, noise_multiplier=1.0, n_steps=3.5),
-            "n_steps=3.5",
-        ),
-        (
-            lambda: PoissonSubsampled(
-                sampling_probability=0.5, noise_multiplier=1.0, n_steps=3, adjacency="both"
-            ),
-            "both",
-        ),
-        (
-            lambda: WithoutReplacement(
-                n_samples=10,
-                batch_size=20,
-                n_epochs=1,
-                noise_multiplier=1.0,
-                step_size=0.1,
-                strong_convexity=0.1,
-                smoothness=1.0,
-            ),
-            "batch_size=20",
-        ),
-        (
-            lambda: CyclicBatches(
-                n_samples=10, batch_size=5, n_epochs=2, noise_multiplier=[1.0] * 3, step_size=0.1
-            ),
-            "noise_multiplier has shape",
-        ),
-        (
-            lambda: CyclicBatches(
-                n_samples=10,
-                batch_size=5,
-                n_epochs=2,
-                noise_multiplier=1.0,
-                step_size=0.1,
-                order="random",
-            ),
-            "order='random'",
-        ),
-        (
-            lambda: CyclicBatches(
-                n_samples=10,
-                batch_size=5,
-                n_epochs=2,
-                noise_multiplier=1.0,
-                step_size=0.1,
-                diameter=1.0,
-            ),
-            "sensitivity=None",
-        ),
-        (
-            lambda: OnePass(
-                n_samples=10,
-                noise=1.0,
-                step_size=0.1,
-                lipschitz=1.0,
-                smoothness=1.0,
-                diameter=math.inf,
-            ),
-            "diameter=inf",
-        ),
-        (
-            lambda: OnePass(
-                n_samples=10,
-                noise=1.0,
-                step_size=0.1,
-                lipschitz=1.0,
-                smoothness=1.0,
-                diameter=1.0,
-                distribution="cauchy",
-            ),
-            "distribution='cauchy'",
-        ),
-        (
-            lambda: OnePass(
-                n_samples=10,
-                noise=1.0,
-                step_size=0.1,
-                lipschitz=1.0,
-                smoothness=1.0,
-                diameter=1.0,
-                stopping="never",
-            ),
-            "stopping='never'",
-        ),
+        (lambda: poisson(sampling_probability=1.5), "sampling_probability=1.5"),
+        (lambda: poisson(n_steps=3.5), "n_steps=3.5"),
+        (lambda: poisson(adjacency="both"), "both"),
+        (lambda: fresh(batch_size=200), "batch_size=200"),
+        (lambda: cyclic(noise_multiplier=[1.0] * 3), "noise_multiplier has shape"),
+        (lambda: cyclic(order="random"), "order='random'"),
+        (lambda: cyclic(diameter=1.0), "sensitivity=None"),
+        (lambda: one_pass(diameter=math.inf), "diameter=inf"),
+        (lambda: one_pass(distribution="cauchy"), "distribution='cauchy'"),
+        (lambda: one_pass(stopping="never"), "stopping='never'"),
         (lambda: Composition(()), "at least one record"),
         (
             lambda: Composition((Gaussian(1.0), Gaussian(1.0, adjacency="add_remove"))),
             "all of one adjacency",
         ),
+        (lambda: contraction(one_pass(), index=41), "index=41"),
+        (lambda: contraction(one_pass(), index=0), "index=0"),
+        (lambda: last_iterate(descent(), index=1), "index=1"),
         (
-            lambda: contraction(
-                OnePass(
-                    n_samples=10,
-                    noise=1.0,
-                    step_size=0.1,
-                    lipschitz=1.0,
-                    smoothness=1.0,
-                    diameter=1.0,
-                ),
-                index=11,
-            ),
-            "index=11",
+            lambda: last_iterate(cyclic(order="shuffled_once"), index=1),
+            "index=1.* nobody's position is known",
         ),
         (
-            lambda: contraction(
-                OnePass(
-                    n_samples=10,
-                    noise=1.0,
-                    step_size=0.1,
-                    lipschitz=1.0,
-                    smoothness=1.0,
-                    diameter=1.0,
-                ),
-                index=0,
-            ),
-            "index=0",
-        ),
-        (
-            lambda: last_iterate(
-                NoisyGradientDescent(
-                    n_steps=5,
-                    noise_multiplier=1.0,
-                    step_size=0.1,
-                    strong_convexity=0.1,
-                    smoothness=1.0,
-                ),
-                index=1,
-            ),
-            "index=1",
-        ),
-        (
-            lambda: last_iterate(
-                CyclicBatches(
-                    n_samples=10,
-                    batch_size=5,
-                    n_epochs=2,
-                    noise_multiplier=1.0,
-                    step_size=0.1,
-                    strong_convexity=0.1,
-                    smoothness=1.0,
-                    order="shuffled_once",
-                ),
-                index=1,
-            ),
-            "index=1",
+            lambda: ACCOUNTANTS["iteration"](cyclic(order="shuffled_once"), index=1),
+            "nobody's position is known",
         ),
         (lambda: ProfileMixture([1.0], [0.5]), "weights"),
         (lambda: SubsampledDP(GaussianDP(1.0), 0.0), "sampling_probability"),
@@ -506,7 +160,7 @@ MIXED = {
     "fixed size": SubsampledDP(GaussianDP(1.0), 0.1),
     "poisson": PrivacyLossDP(((SampledGaussian(0.1, 1.0, "replace_one"), 5),)),
     "contracted": contraction(RECORDS["one pass"], index=39),
-    "objective": ACCOUNTANTS["perturbation"](RECORDS["objective"]),
+    "objective": perturbation(OBJECTIVE),
     "laplace": contraction(RECORDS["one pass, laplace"]),
 }
 
@@ -541,13 +195,8 @@ deltas = st.floats(-300, -0.01).map(lambda power: 10.0**power)
     delta=deltas,
 )
 def test_full_batches_at_extremes(noise, n_steps, decay, order, delta):
-    m = NoisyGradientDescent(
-        n_steps=n_steps,
-        noise_multiplier=noise,
-        step_size=decay,
-        strong_convexity=1.0,
-        smoothness=1.0 + 1e-9,
-    )
+    edge = {"step_size": decay, "strong_convexity": 1.0, "smoothness": 1.0 + 1e-9}
+    m = descent(n_steps=n_steps, noise_multiplier=noise, **edge)
     values = {name: ACCOUNTANTS[name](m) for name in ("composition", "last_iterate", "langevin")}
     for guarantee in values.values():
         assert guarantee.rdp(order) >= values["last_iterate"].rdp(order) * (1 - 1e-9) >= 0
@@ -564,25 +213,13 @@ def test_full_batches_at_extremes(noise, n_steps, decay, order, delta):
     n=steps,
     decay=st.floats(-15, -0.1).map(lambda power: 10.0**power),
     delta=deltas,
-    options=st.fixed_dictionaries(
-        {
-            "distribution": st.sampled_from(["gaussian", "laplace"]),
-            "stopping": st.sampled_from(["last", "random"]),
-        }
-    ),
+    distribution=st.sampled_from(["gaussian", "laplace"]),
+    stopping=st.sampled_from(["last", "random"]),
     tight=st.booleans(),
 )
-def test_one_pass_at_extremes(noise, n, decay, delta, options, tight):
-    m = OnePass(
-        n_samples=n,
-        noise=noise,
-        step_size=decay,
-        lipschitz=1.0,
-        smoothness=1.0 + 1e-9,
-        diameter=1.0,
-        strong_convexity=1.0,
-        **options,
-    )
+def test_one_pass_at_extremes(noise, n, decay, delta, distribution, stopping, tight):
+    edge = {"step_size": decay, "strong_convexity": 1.0, "smoothness": 1.0 + 1e-9}
+    m = one_pass(n_samples=n, noise=noise, distribution=distribution, stopping=stopping, **edge)
     for index in {1, n // 2 + 1, n}:
         guarantee = contraction(m, index=index, tight=tight)
         epsilon = guarantee.epsilon(delta)
@@ -599,15 +236,8 @@ def test_one_pass_at_extremes(noise, n, decay, delta, options, tight):
 )
 def test_cyclic_batches_at_extremes(noise, n_epochs, n_batches):
     for decay in (1e-15, 1e-3, 0.999):
-        m = CyclicBatches(
-            n_samples=n_batches,
-            batch_size=1,
-            n_epochs=n_epochs,
-            noise_multiplier=noise,
-            step_size=decay,
-            strong_convexity=1.0,
-            smoothness=1.0,
-        )
+        size = {"n_samples": n_batches, "batch_size": 1, "n_epochs": n_epochs}
+        m = cyclic(**size, noise_multiplier=noise, step_size=decay, strong_convexity=1.0)
         mu = last_iterate(m).mu
         assert 0 < mu <= composition(m).mu * (1 + 1e-12)
         shuffled = last_iterate(replace(m, order="shuffled_once"))
@@ -623,15 +253,8 @@ def test_cyclic_batches_at_extremes(noise, n_epochs, n_batches):
 )
 def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
     for batch_size, decay in ((1, 1e-15), (10, 0.01), (100, 0.5)):
-        m = WithoutReplacement(
-            n_samples=100,
-            batch_size=batch_size,
-            n_epochs=n_epochs,
-            noise_multiplier=noise,
-            step_size=decay,
-            strong_convexity=1.0,
-            smoothness=1.0,
-        )
+        size = {"batch_size": batch_size, "n_epochs": n_epochs}
+        m = fresh(**size, noise_multiplier=noise, step_size=decay, strong_convexity=1.0)
         rdp = recursion(m).rdp(order)
         assert rdp >= 0
         assert rdp <= composition(m).rdp(order) * (1 + 1e-9)
@@ -649,9 +272,8 @@ def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
     adjacency=st.sampled_from(["replace_one", "add_remove"]),
 )
 def test_sampled_batches_at_extremes(noise, n_steps, q, delta, adjacency):
-    m = PoissonSubsampled(
-        sampling_probability=q, noise_multiplier=noise, n_steps=n_steps, adjacency=adjacency
-    )
+    run = {"noise_multiplier": noise, "n_steps": n_steps, "adjacency": adjacency}
+    m = poisson(sampling_probability=q, **run)
     guarantee = subsampling(m)
     epsilon = guarantee.epsilon(delta)
     assert 0 <= epsilon <= composition(m).epsilon(delta) * (1 + 1e-12)
@@ -674,10 +296,7 @@ WIDENED = {
     "rounded failure": RoundedDP(FAILING, 1e-6),
     "failure beside losses": PrivacyLossDP(((FAILING, 2), (ApproximateDP(0.5), 3))),
     "rounded profile": RoundedDP(SubsampledDP(GaussianDP(1.0), 0.1), 1e-8),
-    "rounded losses": RoundedDP(
-        subsampling(PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40)),
-        1e-9,
-    ),
+    "rounded losses": RoundedDP(subsampling(poisson()), 1e-9),
 }
 
 
@@ -746,13 +365,7 @@ def test_a_failure_is_never_lost():
     with pytest.raises(UnsupportedMechanismError, match="says nothing of groups of 3"):
         FAILING.group(3)
     assert rounded(FAILING, 1e-6).delta(0.5) > FAILING.delta(0.5)
-    tilted = perturbation(ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1))
-    for other in (
-        ApproximateDP(0.1, 1e-9),
-        SubsampledDP(GaussianDP(1.0), 0.1),
-        RenyiDP(LinearCurve(0.1)),
-        tilted,
-    ):
+    for other in map(MIXED.get, ("approximate", "fixed size", "renyi", "objective")):
         total = FAILING.compose(other)
         assert total.failure == other.compose(FAILING).failure == 1e-9
         assert total.compose(FAILING).failure == 2e-9
@@ -779,16 +392,14 @@ def test_a_failure_is_added_to_composed_losses():
     assert total.epsilon(1e-10) == math.inf
 
 
-STEPS = {"noise_multiplier": 30.0, "step_size": 0.5, "strong_convexity": 0.01, "smoothness": 1.0}
-BATCHES = {"n_samples": 1000, "batch_size": 10, "n_epochs": 3}
 ROUNDS = [
-    NoisyGradientDescent(n_steps=100, **STEPS),
-    NoisyGradientDescent(n_steps=100, **STEPS, diameter=2.0, sensitivity=0.1),
-    CyclicBatches(**BATCHES, **STEPS),
-    CyclicBatches(**BATCHES, **STEPS, order="shuffled_once"),
-    WithoutReplacement(**BATCHES, **STEPS),
-    PoissonSubsampled(sampling_probability=0.01, noise_multiplier=4.0, n_steps=100),
-    OnePass(n_samples=100, noise=40.0, step_size=0.5, lipschitz=1.0, smoothness=1.0, diameter=2.0),
+    descent(noise_multiplier=30.0),
+    descent(noise_multiplier=30.0, diameter=2.0, sensitivity=0.1),
+    cyclic(noise_multiplier=30.0),
+    cyclic(noise_multiplier=30.0, order="shuffled_once"),
+    fresh(noise_multiplier=30.0),
+    poisson(sampling_probability=0.01, noise_multiplier=4.0),
+    one_pass(noise=40.0),
 ]
 
 
@@ -811,7 +422,7 @@ def test_every_accountant_pays_for_the_rounding_of_the_record(record):
 
 def test_every_gaussian_part_beside_training_counts():
     """Whatever bounds training: mu^2 of all parts add up, 3^2 + 4^2 + 12^2 = 13^2."""
-    run = NoisyGradientDescent(n_steps=1, noise_multiplier=1 / 12, step_size=1.0)
+    run = descent(n_steps=1, noise_multiplier=1 / 12)
     parts = Composition((Gaussian(1 / 3), run, Gaussian(1 / 4)))
     assert composition(parts).mu == pytest.approx(13)
     assert composition(Composition((Gaussian(1 / 5), Gaussian(1 / 12)))).mu == pytest.approx(13)

@@ -5,24 +5,21 @@ exact == bound.
 import itertools
 import math
 import sys
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
 from printed import corollary_2, lower_bound, quadratic
+from runs import cyclic, descent, fresh, one_pass, poisson
 from scipy import special, stats
 
 from skdpdyn.privacy import (
-    CyclicBatches,
     GaussianDP,
     LaplaceDP,
-    NoisyGradientDescent,
-    OnePass,
-    PoissonSubsampled,
     PrivacyLossDP,
     ProfileMixture,
     SubsampledDP,
-    WithoutReplacement,
     composition,
     contraction,
     iteration,
@@ -69,13 +66,8 @@ def both_ways(epsilon, p, q, x):
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 100, 10**5])
 @pytest.mark.parametrize("decay", [1e-6, 1e-3, 0.1, 0.5, 1.0])
 def test_bounds_are_above_the_quadratic(n_steps, decay):
-    m = NoisyGradientDescent(
-        n_steps=n_steps,
-        noise_multiplier=3.0,
-        step_size=decay / 0.7,
-        strong_convexity=0.7,
-        smoothness=0.7,
-    )
+    curvature = {"strong_convexity": 0.7, "smoothness": 0.7}
+    m = descent(n_steps=n_steps, noise_multiplier=3.0, step_size=decay / 0.7, **curvature)
     exact, printed = quadratic(m), corollary_2(m)
     assert last_iterate(m).mu == pytest.approx(exact.mu, rel=1e-12)
     assert composition(m).mu >= exact.mu * (1 - 1e-12)
@@ -94,15 +86,9 @@ def test_bounds_are_above_the_quadratic(n_steps, decay):
 @pytest.mark.parametrize("n_epochs", [1, 2, 9])
 @pytest.mark.parametrize("strong_convexity", [0.0, 1e-4, 0.1, 0.9])
 def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
-    m = CyclicBatches(
-        n_samples=5 * n_batches,
-        batch_size=5,
-        n_epochs=n_epochs,
-        noise_multiplier=2.0,
-        step_size=1.0,
-        strong_convexity=strong_convexity,
-        smoothness=1.0,
-    )
+    size = {"n_samples": 5 * n_batches, "batch_size": 5, "n_epochs": n_epochs}
+    steps = {"step_size": 1.0, "strong_convexity": strong_convexity}
+    m = cyclic(**size, **steps, noise_multiplier=2.0)
     worst = 0.0
     for position in range(1, n_batches + 1):
         present = np.arange(m.n_steps) % n_batches == position - 1
@@ -126,23 +112,15 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
 def test_composition_of_batches_by_arrays_is_that_of_the_worst_position():
     noise = np.array([1.0, 2.0, 4.0, 1.5, 3.0, 4.0])  # two epochs of three batches
     mus = [math.hypot(1 / noise[position], 1 / noise[position + 3]) for position in range(3)]
-    assert composition(
-        CyclicBatches(n_samples=15, batch_size=5, n_epochs=2, noise_multiplier=noise, step_size=0.5)
-    ).mu == pytest.approx(max(mus), rel=1e-12)
+    m = cyclic(n_samples=15, batch_size=5, n_epochs=2, noise_multiplier=noise)
+    assert composition(m).mu == pytest.approx(max(mus), rel=1e-12)
 
 
 def test_batches_by_arrays_and_with_a_domain():
     rng = np.random.default_rng(1)
     step, noise = rng.uniform(0.1, 1.0, 24), rng.uniform(1.0, 3.0, 24)
-    m = CyclicBatches(
-        n_samples=22,
-        batch_size=6,
-        n_epochs=6,
-        noise_multiplier=noise,
-        step_size=step,
-        strong_convexity=0.2,
-        smoothness=1.5,
-    )
+    size = {"n_samples": 22, "batch_size": 6, "n_epochs": 6, "noise_multiplier": noise}
+    m = cyclic(**size, step_size=step, strong_convexity=0.2, smoothness=1.5)
     mus = []
     for position in range(4):
         present = np.where(np.arange(24) % 4 == position, step, 0.0)
@@ -150,60 +128,23 @@ def test_batches_by_arrays_and_with_a_domain():
             last_iterate_mu(np.maximum(1 - 0.2 * step, 1.5 * step - 1), present, step * noise)
         )
     assert last_iterate(m).mu == pytest.approx(max(mus), rel=1e-12)
-    shuffled = CyclicBatches(
-        n_samples=22,
-        batch_size=6,
-        n_epochs=6,
-        noise_multiplier=noise,
-        step_size=step,
-        strong_convexity=0.2,
-        smoothness=1.5,
-        order="shuffled_once",
-    )
     mean = sum(
         w * GaussianDP(mu).delta(0.7)
         for w, mu in zip((6 / 22, 6 / 22, 6 / 22, 4 / 22), mus, strict=True)
     )
+    shuffled = replace(m, order="shuffled_once")
     assert last_iterate(shuffled).delta(0.7) == pytest.approx(mean, rel=1e-12)
-    bounded = CyclicBatches(
-        n_samples=22,
-        batch_size=6,
-        n_epochs=6,
-        noise_multiplier=noise,
-        step_size=step,
-        strong_convexity=0.2,
-        smoothness=1.5,
-        diameter=1e-3,
-        sensitivity=1.0,
-    )
-    assert last_iterate(bounded).mu < last_iterate(m).mu
-    wide = CyclicBatches(
-        n_samples=22,
-        batch_size=6,
-        n_epochs=6,
-        noise_multiplier=noise,
-        step_size=step,
-        strong_convexity=0.2,
-        smoothness=1.5,
-        diameter=1e6,
-        sensitivity=1.0,
-    )
+    narrow, wide = (replace(m, diameter=diameter, sensitivity=1.0) for diameter in (1e-3, 1e6))
+    assert last_iterate(narrow).mu < last_iterate(m).mu
     assert last_iterate(wide).mu == pytest.approx(last_iterate(m).mu, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_shuffled_once_is_above_the_exact_mixture_over_positions(epsilon):
     n_batches, n_epochs, decay, noise = 4, 3, 0.3, 0.6
-    m = CyclicBatches(
-        n_samples=n_batches,
-        batch_size=1,
-        n_epochs=n_epochs,
-        noise_multiplier=noise,
-        step_size=decay,
-        strong_convexity=1.0,
-        smoothness=1.0,
-        order="shuffled_once",
-    )
+    size = {"n_samples": n_batches, "batch_size": 1, "n_epochs": n_epochs}
+    steps = {"noise_multiplier": noise, "step_size": decay, "strong_convexity": 1.0}
+    m = cyclic(**size, **steps, order="shuffled_once")
     steps = np.arange(m.n_steps)
     reach = (1 - decay) ** (m.n_steps - 1.0 - steps) * decay
     std = math.sqrt(np.sum((reach * noise) ** 2))
@@ -235,11 +176,8 @@ def test_poisson_is_above_the_exact_mixture_and_attained(q, noise, epsilon):
         if other == 0:
             exact["add_remove"] = max(exact["add_remove"], value)
     for adjacency, value in exact.items():
-        delta = subsampling(
-            PoissonSubsampled(
-                sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency
-            )
-        ).delta(epsilon)
+        run = {"sampling_probability": q, "noise_multiplier": noise, "adjacency": adjacency}
+        delta = subsampling(poisson(n_steps=1, **run)).delta(epsilon)
         assert value - ROUNDING <= delta <= value * (1 + 1e-3) + 1e-7
 
 
@@ -250,11 +188,8 @@ def test_poisson_composes_like_the_product_law(adjacency):
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     p, r = (mixture(axis, [0.0, end], [1 - q, q]) for end in ends)
     p, r = np.multiply.outer(p, p), np.multiply.outer(r, r)
-    guarantee = subsampling(
-        PoissonSubsampled(
-            sampling_probability=q, noise_multiplier=noise, n_steps=2, adjacency=adjacency
-        )
-    )
+    run = {"sampling_probability": q, "noise_multiplier": noise, "adjacency": adjacency}
+    guarantee = subsampling(poisson(n_steps=2, **run))
     for epsilon in EPSILONS:
         exact = max(
             np.trapezoid(np.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0), axis), axis)
@@ -272,18 +207,8 @@ def test_fixed_size_is_above_all_pairs_of_shifts(adjacency, q, epsilon):
     x = np.linspace(-14, 14, 50_001)
     bound = (1.0 if adjacency == "replace_one" else 2.0) / noise  # any two records' contributions
     moved = 1.0 / noise  # the changed record's own
-    delta = subsampling(
-        WithoutReplacement(
-            n_samples=100,
-            batch_size=int(100 * q),
-            n_epochs=1,
-            noise_multiplier=noise,
-            step_size=0.1,
-            strong_convexity=0.1,
-            smoothness=1.0,
-            adjacency=adjacency,
-        )
-    )
+    run = {"n_epochs": 1, "noise_multiplier": noise, "adjacency": adjacency}
+    delta = subsampling(fresh(batch_size=int(100 * q), **run))
     assert delta.parts[0][1] == 100 // int(100 * q)
     one_step = delta.parts[0][0]
     worst = 0.0
@@ -307,16 +232,9 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
         ("replace_one", (1.0, 0.0)),
         ("add_remove", (1.0, 0.0)),
     ):
-        m = WithoutReplacement(
-            n_samples=n,
-            batch_size=batch_size,
-            n_epochs=n_epochs,
-            noise_multiplier=noise,
-            step_size=decay,
-            strong_convexity=1.0,
-            smoothness=1.0,
-            adjacency=adjacency,
-        )
+        size = {"n_samples": n, "batch_size": batch_size, "n_epochs": n_epochs}
+        steps = {"noise_multiplier": noise, "step_size": decay, "strong_convexity": 1.0}
+        m = fresh(**size, **steps, adjacency=adjacency)
         q, steps = batch_size / n, m.n_steps
         # of a unit that enters the sum, in units of the step
         reach = (1 - decay) ** np.arange(steps)
@@ -340,15 +258,8 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
 
 
 def test_recursion_takes_strides_on_the_safe_side(monkeypatch):
-    m = WithoutReplacement(
-        n_samples=1000,
-        batch_size=10,
-        n_epochs=200,
-        noise_multiplier=2.0,
-        step_size=1e-2,
-        strong_convexity=1e-2,
-        smoothness=1.0,
-    )
+    size = {"n_samples": 1000, "n_epochs": 200, "noise_multiplier": 2.0}
+    m = fresh(**size, step_size=1e-2, strong_convexity=1e-2)
     exact = recursion(m).rdp(4.0)  # 20,000 steps: in strides of 2 to 19 when they start early
     module = sys.modules[type(recursion(m).curve).__module__]
     monkeypatch.setattr(module, "EXACT_STEPS", 50)
@@ -527,11 +438,9 @@ def test_epsilon_of_composed_losses_is_that_of_dp_accounting(adjacency):
 def test_epsilon_falls_with_noise_where_delta_is_tiny():
     """Before, fine grids and coarse ones took turns, and epsilon jumped by 5 %."""
     noises = 0.88 * np.linspace(1, 1.02, 9)
+    run = {"sampling_probability": 5e-4, "n_steps": 200}
     epsilons = [
-        subsampling(
-            PoissonSubsampled(sampling_probability=5e-4, noise_multiplier=noise, n_steps=200)
-        ).epsilon(2.5e-13)
-        for noise in noises
+        subsampling(poisson(noise_multiplier=noise, **run)).epsilon(2.5e-13) for noise in noises
     ]
     falls = -np.diff(np.log(epsilons))
     assert np.all((falls > 0.01) & (falls < 0.02))
@@ -570,27 +479,9 @@ def projected_chain(m, gradients, cells=801):
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, adjacency):
-    m = OnePass(
-        n_samples=5,
-        noise=1.2,
-        step_size=0.5,
-        lipschitz=1.0,
-        smoothness=1e-6,
-        diameter=1.0,
-        distribution=distribution,
-        adjacency=adjacency,
-    )
-    stopped = OnePass(
-        n_samples=5,
-        noise=1.2,
-        step_size=0.5,
-        lipschitz=1.0,
-        smoothness=1e-6,
-        diameter=1.0,
-        distribution=distribution,
-        adjacency=adjacency,
-        stopping="random",
-    )
+    kind = {"distribution": distribution, "adjacency": adjacency}
+    m = one_pass(n_samples=5, noise=1.2, smoothness=1e-6, **kind)
+    stopped = replace(m, stopping="random")
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     for index in range(1, 6):
         runs = [
@@ -618,18 +509,9 @@ def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, 
 @pytest.mark.parametrize("stopping", ["last", "random"])
 def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
     """Contraction 0: later records' steps hide all but what the last of them show."""
+    steps = {"n_samples": 5, "noise": 1.0, "step_size": 1.0, "smoothness": 1.0}
     whole, nearly = (
-        OnePass(
-            n_samples=5,
-            noise=1.0,
-            step_size=1.0,
-            lipschitz=1.0,
-            smoothness=1.0,
-            diameter=1.0,
-            strong_convexity=c,
-            stopping=stopping,
-        )
-        for c in (1.0, 1 - 1e-12)
+        one_pass(**steps, strong_convexity=c, stopping=stopping) for c in (1.0, 1 - 1e-12)
     )
     for index in (1, 4, 5):
         exact = last_iterate(whole, index=index)
@@ -641,15 +523,8 @@ def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
 
 
 def test_last_iterate_of_one_pass_is_the_general_schedule():
-    m = OnePass(
-        n_samples=12,
-        noise=1.5,
-        step_size=0.4,
-        lipschitz=1.0,
-        smoothness=2.0,
-        diameter=0.8,
-        strong_convexity=0.3,
-    )
+    curvature = {"smoothness": 2.0, "strong_convexity": 0.3}
+    m = one_pass(n_samples=12, noise=1.5, step_size=0.4, diameter=0.8, **curvature)
     c, step = max(1 - 0.4 * 0.3, 0.4 * 2.0 - 1), m.step_size
     for index in range(1, 13):
         own = np.where(np.arange(1, 13) == index, step * 2.0, 0.0)
@@ -661,18 +536,9 @@ def test_last_iterate_of_one_pass_is_the_general_schedule():
 @pytest.mark.system
 def test_domain_bound_is_above_a_projected_chain():
     steps, noise, step = 30, 1.5, 0.2
-    m = NoisyGradientDescent(
-        n_steps=steps,
-        noise_multiplier=noise,
-        step_size=step,
-        strong_convexity=0.0,
-        smoothness=1.0,
-        diameter=0.5,
-        sensitivity=1.0,
-    )
-    chain = OnePass(
-        n_samples=steps, noise=noise, step_size=step, lipschitz=1.0, smoothness=1.0, diameter=0.5
-    )
+    domain = {"step_size": step, "strong_convexity": 0.0, "diameter": 0.5}
+    m = descent(n_steps=steps, noise_multiplier=noise, sensitivity=1.0, **domain)
+    chain = one_pass(n_samples=steps, noise=noise, smoothness=1.0, **domain)
     runs = [projected_chain(chain, [end] * steps)[-1] for end in (0.5, -0.5)]
     assert last_iterate(m).mu < 0.6 * composition(m).mu
     for epsilon in EPSILONS:
