@@ -6,10 +6,10 @@ test_models import *``, and a fixture ``case`` of its own, see test_extension.py
 """
 
 import math
-import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,6 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import clone, is_classifier
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -35,7 +34,6 @@ from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.model_selection import PrivateSearchCV
-from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, RenyiDP, tightest
 from skdpdyn.solvers import DPSGD, DPSVRG, NoisyGD
 
@@ -135,6 +133,11 @@ def public_state(fitted):
     }
 
 
+def assert_unchanged(fitted, before):
+    assert set(vars(fitted)) == set(before)
+    assert all(vars(fitted)[name] is before[name] for name in before)
+
+
 def assert_same_state(first, second):
     assert set(first) == set(second)
     for name in first:
@@ -143,19 +146,11 @@ def assert_same_state(first, second):
 
 # --- what it spends -------------------------------------------------------------------------------
 
-UNCLIPPED = {"clip": 1e6}
+ACCOUNTS = "tightest", "composition", "langevin", "last_iterate"
 BOUNDS = [
-    *[
-        (case, {}, bound)
-        for case in (LOGISTIC, RIDGE, SVC, POISSON)
-        for bound in ("tightest", "composition", "langevin", "last_iterate")
-    ],
-    *[
-        (SOFTMAX, UNCLIPPED, bound)
-        for bound in ("tightest", "composition", "langevin", "last_iterate")
-    ],
-    *[(SOFTMAX, {}, bound) for bound in ("tightest", "composition")],
+    (case, {"clip": 1e6} if case is SOFTMAX else {}, bound) for case in CASES for bound in ACCOUNTS
 ]
+BOUNDS += [(SOFTMAX, {}, bound) for bound in ("tightest", "composition")]
 
 
 @pytest.mark.smoke
@@ -176,24 +171,18 @@ def test_the_budget_is_met_and_known_beforehand(case, changes, bound, adjacency)
     assert fitted.bound_ == (default if bound == "tightest" else bound)
     assert isinstance(fitted.privacy_, RenyiDP if bound == "langevin" else GaussianDP)
     assert fitted.privacy_.adjacency == fitted.mechanism_.adjacency == adjacency
-    assert (
-        fitted.mechanism_.sensitivity
-        == (2 if adjacency == "replace_one" else 1) * fitted.clip_ / 60
-    )
+    per_record = 2 if adjacency == "replace_one" else 1
+    assert fitted.mechanism_.sensitivity == per_record * fitted.clip_ / 60
     assert fitted.leaks_ == ()
 
 
 @pytest.mark.parametrize("bound", ["last_iterate", "langevin"])
 def test_a_clipped_softmax_has_no_last_iterate_bound(bound):
-    X, y = SOFTMAX.data()
-    estimator = SOFTMAX.model(bound=bound)
-    with pytest.raises(
-        UnsupportedMechanismError, match=rf"{bound} .*needs a known smoothness, not None"
-    ):
-        estimator.fit(X, y)
-    with pytest.raises(UnsupportedMechanismError, match="smoothness"):
-        estimator.privacy_cost(60, 3)
-    assert SOFTMAX.model().fit(X, y).mechanism_.smoothness is None
+    message = rf"{bound} .*needs a known smoothness, not None"
+    with pytest.raises(UnsupportedMechanismError, match=message):
+        SOFTMAX.model(bound=bound).fit(*SOFTMAX.data())
+    with pytest.raises(UnsupportedMechanismError, match=message):
+        SOFTMAX.model(bound=bound).privacy_cost(60, 3)
 
 
 @each
@@ -333,16 +322,9 @@ def test_rows_of_integers_booleans_and_lists(case):
     X, y = case.data()
     X = np.round(3 * X)
     expected = case.model(random_state=0).fit(X, y).coef_
-    for rows in (
-        X.astype(np.int8),
-        X.astype(np.int64),
-        X.tolist(),
-        X.astype(object),
-        sparse.csr_array(X.astype(np.int32)),
-    ):
-        np.testing.assert_allclose(
-            case.model(random_state=0).fit(rows, list(y)).coef_, expected, rtol=1e-10
-        )
+    for rows in (X.astype(np.int8), X.tolist(), X.astype(object), sparse.csr_array(X.astype(int))):
+        fitted = case.model(random_state=0).fit(rows, list(y))
+        np.testing.assert_allclose(fitted.coef_, expected, rtol=1e-10)
     case.model().fit(X > 0, y)
 
 
@@ -360,28 +342,6 @@ def test_numbers_of_any_precision(case, kind, name):
 # --- inside scikit-learn --------------------------------------------------------------------------
 
 
-@each
-def test_pandas_in_and_names(case):
-    X, y = case.data()
-    frame, target = pd.DataFrame(X, columns=["a", "b", "c"]), pd.Series(y, name="outcome")
-    fitted = case.model(random_state=0).fit(frame, target)
-    assert list(fitted.feature_names_in_) == ["a", "b", "c"]
-    np.testing.assert_array_equal(fitted.coef_, case.model(random_state=0).fit(X, y).coef_)
-    fitted.predict(frame)
-    with pytest.raises(ValueError, match="feature names should match"):
-        fitted.predict(frame[["b", "a", "c"]])
-    assert not hasattr(fitted.fit(X, y), "feature_names_in_")
-
-
-@each
-def test_pickles_with_all_that_it_says(case):
-    X, y = case.data()
-    fitted = case.model().fit(X, y)
-    copy = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(raw(copy, X), raw(fitted, X))
-    assert_same_state(public_state(copy), public_state(fitted))
-
-
 # --- what it refuses ------------------------------------------------------------------------------
 
 
@@ -395,70 +355,53 @@ def spoilt(value, container=sparse.csr_array):
 X, _ = LOGISTIC.data()
 BAD_ROWS = [
     (X * np.nan, "Input X contains NaN"),
-    (X + np.inf, "Input X contains infinity"),
-    (spoilt(np.nan), "Input X contains NaN"),
     (spoilt(-np.inf), "Input X contains infinity"),
     (spoilt(np.nan, sparse.csc_array), "Input X contains NaN"),
-    (spoilt(np.inf, sparse.coo_matrix), "Input X contains infinity"),
     (X[:0], r"Found array with 0 sample\(s\)"),
-    (X[:, :0], r"0 feature\(s\)"),
     (sparse.csr_array((0, 3)), r"Found array with 0 sample\(s\)"),
+    (X[:, :0], r"0 feature\(s\)"),
     (sparse.csr_array((60, 0)), r"0 feature\(s\)"),
     (X[:, 0], "Expected 2D array, got 1D array"),
     (3.0, "Expected 2D array, got scalar array"),
+    (None, "Expected 2D array, got scalar array"),
     (X[None], "Found array with dim 3"),
     (X + 1j, "Complex data not supported"),
     (sparse.csr_array(X + 1j), "Complex data not supported"),
     (X.astype(str)[:, :1] + "?", "could not convert string to float"),
-    (X[:-1], "inconsistent numbers of samples"),
-    (sparse.csr_array(X[:-1]), "inconsistent numbers of samples"),
     (X * 1e200, "norm exceeds .*e[+]154, the largest that float64 can train on: rescale X"),
-    (
-        sparse.csr_array(X * 1e200),
-        "norm exceeds .*e[+]154, the largest that float64 can train on: rescale X",
-    ),
-    (
-        (X * 1e30).astype(np.float32),
-        "norm exceeds 1.8e[+]19, the largest that float32 can train on: rescale X",
-    ),
-    (None, "Expected 2D array, got scalar array"),
+    (sparse.csr_array(X * 1e200), "norm exceeds .*e[+]154"),
+    ((X * 1e30).astype(np.float32), "norm exceeds 1.8e[+]19, the largest that float32 can train"),
 ]
+LANGEVIN = {"bound": "langevin", "alpha": 0.0, "clip": 1e6}
+LAST = {"bound": "last_iterate", "alpha": 1e-9, "clip": 1e6, "solver": NoisyGD(step_size=20.0)}
 BAD_PARAMETERS = [
     ({"epsilon": 0}, "epsilon=0 must be a finite number > 0: the privacy budget"),
-    ({"epsilon": math.nan}, "epsilon=nan must be a finite number > 0"),
     ({"epsilon": math.inf}, "epsilon=inf must be a finite number > 0"),
+    ({"epsilon": True}, "epsilon=True must be a finite number > 0"),
     ({"delta": 0}, r"delta=0 must be in \(0, 1\)"),
     ({"delta": 1}, r"delta=1 must be in \(0, 1\)"),
-    (
-        {"data_norm": 0},
-        "data_norm=0 must be a finite number > 0: a public bound on the norm of a row",
-    ),
-    ({"data_norm": math.nan}, "data_norm=nan must be a finite number > 0"),
+    ({"delta": "foo"}, r"delta='foo' must be a number in \(0, 1\), or 'auto'"),
+    ({"data_norm": 0}, "data_norm=0 must be a finite number > 0: a public bound on the norm of"),
     ({"clip": -1.0}, "clip=-1.0 must be a finite number > 0"),
-    ({"clip": math.inf}, "clip=inf must be a finite number > 0"),
+    ({"clip": 10**400}, "clip="),
     ({"alpha": -1.0}, "alpha=-1.0 must be a finite number >= 0"),
     ({"fit_intercept": 1}, "fit_intercept=1 must be True or False"),
     ({"intercept_scaling": 0}, "intercept_scaling=0 must be a finite number > 0"),
     ({"solver": "saga"}, "solver='saga' must be 'auto', one of"),
     ({"bound": "moments"}, "bound='moments' must be 'tightest' or one of"),
-    (
-        {"bound": "langevin", "alpha": 0.0, "clip": 1e6},
-        "langevin .* needs strong_convexity > 0, not 0.0",
-    ),
-    (
-        {"bound": "last_iterate", "alpha": 1e-9, "clip": 1e6, "solver": NoisyGD(step_size=20.0)},
-        "last_iterate .* needs step_size <= 2/smoothness",
-    ),
+    (LANGEVIN, "langevin .* needs strong_convexity > 0, not 0.0"),
+    (LAST, "last_iterate .* needs step_size <= 2/smoothness"),
     ({"adjacency": "swap"}, "adjacency='swap' must be 'replace_one' or 'add_remove'"),
     ({"random_state": 1.5}, "random_state=1.5 must be None"),
     ({"random_state": np.random.default_rng(0)}, "clones, folds and workers would copy its state"),
     ({"n_jobs": 0}, "n_jobs=0 must be None or an integer, not 0"),
-    (
-        {"solver": NoisyGD(n_steps=0)},
-        "n_steps=0 must be 'auto', .*'theorem4' or an integer >= 1",
-    ),
+    ({"n_jobs": 2.5}, "n_jobs=2.5 must be None or an integer"),
+    ({"solver": NoisyGD(n_steps=0)}, "n_steps=0 must be 'auto', .*'theorem4' or an integer >= 1"),
     ({"solver": NoisyGD(radius=-1.0)}, "radius=-1.0 must be None or a finite number > 0"),
+    ({"solver": NoisyGD(step_size=10**400)}, "step_size="),
 ]
+OTHERS = r"y holds labels that are not in classes=\[0, 1"
+NO_LABELS = "classes=.* must be an array-like of labels"
 BAD_TARGETS = [
     (CASES, {}, None, "requires y to be passed"),
     (CASES, {}, lambda y: y[:-1], "inconsistent numbers of samples"),
@@ -467,144 +410,50 @@ BAD_TARGETS = [
     (CASES, {}, lambda y: np.where(np.arange(60) == 7, np.inf, y), "Input y contains infinity"),
     (CASES, {}, lambda y: y + 1j, "[Cc]omplex data not supported|labels that are not in classes"),
     (CASES, {}, lambda y: 3, "y should be a 1d array"),
-    (CLASSIFIERS, {}, lambda y: y + 1, r"y holds labels that are not in classes=\[0, 1"),
-    (CLASSIFIERS, {}, lambda y: y - 0.5, r"y holds labels that are not in classes=\[0, 1"),
-    (CLASSIFIERS, {}, lambda y: y.astype(str), r"y holds labels that are not in classes=\[0, 1"),
-    (
-        CLASSIFIERS,
-        {},
-        lambda y: [str(y[0]), *y[1:].tolist()],
-        r"y holds labels that are not in classes=\[0, 1",
-    ),
-    (
-        CLASSIFIERS,
-        {"classes": "auto"},
-        lambda y: [str(y[0]), *y[1:].tolist()],
-        "y holds strings and other labels",
-    ),
-    (
-        CLASSIFIERS,
-        {"classes": ["a", "b"]},
-        lambda y: y,
-        r"y holds labels that are not in classes=\['a', 'b'\]",
-    ),
-    (
-        CLASSIFIERS,
-        {"classes": "auto"},
-        lambda y: y + np.arange(60) / 100,
-        "Unknown label type: continuous",
-    ),
+    (CLASSIFIERS, {}, lambda y: y - 0.5, OTHERS),
+    (CLASSIFIERS, {}, lambda y: y.astype(str), OTHERS),
+    (CLASSIFIERS, {}, lambda y: [str(y[0]), *y[1:].tolist()], OTHERS),
+    (CLASSIFIERS, {"classes": ["a", "b"]}, lambda y: y, r"not in classes=\['a', 'b'\]"),
+    (CLASSIFIERS, {"classes": "auto"}, lambda y: [str(y[0]), *y[1:]], "strings and other labels"),
+    (CLASSIFIERS, {"classes": "auto"}, lambda y: y + np.arange(60) / 100, "type: continuous"),
     (CLASSIFIERS, {"classes": "auto"}, lambda y: 0 * y, "there is only one class"),
-    (CLASSIFIERS, {"classes": [0]}, lambda y: 0 * y, "there is only one class"),
     (CLASSIFIERS, {"classes": [1, 1.0]}, lambda y: 0 * y + 1, "there is only one class"),
-    (CLASSIFIERS, {"classes": []}, lambda y: y, "classes=.* must be an array-like of labels"),
-    (CLASSIFIERS, {"classes": 2}, lambda y: y, "classes=2 must be an array-like of labels"),
-    (CLASSIFIERS, {"classes": {0, 1}}, lambda y: y, "classes=.* must be an array-like of labels"),
-    (CLASSIFIERS, {"classes": [[0, 1]]}, lambda y: y, "classes=.* must be an array-like of labels"),
+    *[(CLASSIFIERS, {"classes": of}, lambda y: y, NO_LABELS) for of in ([], 2, {0, 1}, [[0, 1]])],
     (CLASSIFIERS, {"classes": [0, "a"]}, lambda y: y, "all finite numbers or all strings"),
     (CLASSIFIERS, {"classes": [0, math.nan]}, lambda y: 0 * y, "classes"),
     ([RIDGE], {}, lambda y: np.where(y > 0, "high", "low"), "regression needs a target of numbers"),
-    (
-        [RIDGE],
-        {},
-        lambda y: np.where(y > 0, "high", "low").astype(object),
-        "could not convert string to float",
-    ),
+    ([RIDGE], {}, lambda y: np.array(["high"] * 60, dtype=object), "could not convert string to"),
     ([RIDGE], {}, lambda y: np.arange(60).astype("datetime64[s]"), "date|numeric|number"),
-    *[
-        (
-            [RIDGE],
-            {"target_bounds": bounds},
-            lambda y: y,
-            r"must be None or a pair \(low, high\) of finite numbers with low < high",
-        )
-        for bounds in [
-            (1, 0),
-            (1, 1),
-            (0, math.nan),
-            (math.nan, 0),
-            (0, math.inf),
-            (-math.inf, 0),
-            (0, 1e200),
-            (0,),
-            (0, 1, 2),
-            "01",
-            3.0,
-            (None, 1),
-            ("0", "1"),
-            (0, 1j),
-            {0, 1},
-            {0: 1, 1: 2},
-            np.zeros((2, 2)),
-            [[0, 1], [2, 3]],
-            True,
-        ]
-    ],
 ]
-SECRETS = {
-    "one dimension": lambda X: X[:, 0],
-    "a number": lambda X: X[0, 0],
-    "complex": lambda X: X + 0.0481516j,
-    "text": lambda X: np.where(X[0, 0] == X, "0.0481516 kg", X.astype(object)),
-    "missing": lambda X: np.where(X[1, 1] == X, np.nan, X),
-}
-
-
-@each
-@pytest.mark.parametrize("rows", SECRETS.values(), ids=SECRETS)
-def test_errors_quote_no_records(case, rows):
-    """Not those of scikit-learn and numpy either, which show the first cells, or the first that
-    they cannot read.
-    """
-    X, y = case.data()
-    X[0] = 0.0481516, 0.2342, 0.4815
-    fitted = case.model().fit(X, y)
-    search = PrivateSearchCV(case.model(), {"clip": [0.1]})
-    for refuses in (
-        lambda bad: case.model().fit(bad, y),
-        fitted.predict,
-        BoundsScaler((-1, 1)).fit,
-        PrivateScaler().fit,
-        BoundsScaler((-1, 1)).fit(X).transform,
-        lambda bad: search.fit(bad, y),
-    ):
-        with pytest.raises((ValueError, TypeError)) as caught:
-            refuses(rows(X))
-        assert "0.0" not in str(caught.value)
-        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+NO_BOUNDS = (1, 0), (1, 1), (0, math.nan), (-math.inf, 0), (0, 1e200), (0, 1, 2), "01", 3.0, {0, 1}
+BAD_TARGETS += [
+    ([RIDGE], {"target_bounds": bounds}, lambda y: y, r"a pair \(low, high\) of finite numbers")
+    for bounds in (*NO_BOUNDS, (None, 1), {0: 1, 1: 2}, np.zeros((2, 2)))
+]
 
 
 def test_errors_of_steps_in_a_search_quote_no_records():
     X, y = LOGISTIC.data()
     rows = pd.DataFrame({"number": X[:, 0], "ward": ["a"] * 59 + ["surgery of 12 May"]})
+    encoder = OneHotEncoder(categories=[["a", "b"]])
     columns = make_column_transformer(
-        (OneHotEncoder(categories=[["a", "b"]]), ["ward"]),
-        remainder="passthrough",
-        sparse_threshold=0,
+        (encoder, ["ward"]), remainder="passthrough", sparse_threshold=0
     )
-    pipeline = make_pipeline(columns, LOGISTIC.model())
-    with pytest.raises(
-        ValueError, match=r"Found unknown categories\. Pass every category that can occur"
-    ) as caught:
-        PrivateSearchCV(pipeline, {"privatelogisticregression__clip": [0.1]}, test_size=None).fit(
-            rows, y
-        )
+    pipeline, grid = (
+        make_pipeline(columns, LOGISTIC.model()),
+        {"privatelogisticregression__clip": [0.1]},
+    )
+    message = r"Found unknown categories\. Pass every category that can occur"
+    with pytest.raises(ValueError, match=message) as caught:
+        PrivateSearchCV(pipeline, grid, test_size=None).fit(rows, y)
     assert "surgery" not in str(caught.value)
 
 
 BAD_FITS = [
     *[(case, {}, rows, True, message) for case in CASES for rows, message in BAD_ROWS],
+    *[(case, {}, X[:-1], True, "inconsistent numbers of samples") for case in CASES],
     *[(case, changes, X, True, message) for case in CASES for changes, message in BAD_PARAMETERS],
-    *[
-        (
-            case,
-            {"delta": "auto"},
-            X[:1],
-            lambda y: y[:1],
-            r"n_samples=1: delta='auto' is 1/n\^2 = 1",
-        )
-        for case in CASES
-    ],
+    *[(case, {"delta": "auto"}, X[:1], lambda y: y[:1], "is 1/n.2 = 1") for case in CASES],
     *[
         (case, changes, X, spoil, message)
         for cases, changes, spoil, message in BAD_TARGETS
@@ -628,8 +477,7 @@ def test_bad_input_is_refused_and_nothing_is_half_fitted(case, changes, X, spoil
         with pytest.raises((ValueError, TypeError), match=message):
             estimator.fit(X, y)
     assert not [name for name in vars(fresh) if name.endswith("_")]
-    assert set(vars(fitted)) == set(before)
-    assert all(vars(fitted)[name] is before[name] for name in before)
+    assert_unchanged(fitted, before)
 
 
 STRANGE = {
@@ -660,56 +508,32 @@ def test_strange_values_of_any_parameter_are_refused_by_its_name(case, value):
 
 
 @each
-def test_a_fit_that_fails_at_its_end_leaves_the_model_as_it_was(case):
+@pytest.mark.parametrize("error", [FloatingPointError, KeyboardInterrupt])
+def test_a_fit_that_fails_at_its_end_leaves_the_model_as_it_was(case, error, monkeypatch):
     """No parameter overflows by chance with a probability below 1e-6."""
     X, y = case.data()
-    fitted = case.model().fit(X, y).set_params(data_norm=1e-40)
-    before = dict(vars(fitted))
-    with pytest.raises(FloatingPointError, match="the parameters overflowed"):
-        fitted.fit((1e-40 * X[:, :2]).astype(np.float32), y)
-    assert all(vars(fitted)[name] is before[name] for name in before)
-    assert set(vars(fitted)) == set(before)
-
-
-@each
-def test_an_interrupted_fit_leaves_the_model_as_it_was(case, monkeypatch):
-    X, y = case.data()
     fitted = case.model().fit(X, y)
+    if error is KeyboardInterrupt:
+        targets = type(case.estimator.family.targets)
+        monkeypatch.setattr(targets, "published", Mock(side_effect=error("overflowed")))
+    else:
+        fitted.set_params(data_norm=1e-40)
     before = dict(vars(fitted))
-
-    def interrupted(self, *_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(case.estimator.family.targets), "published", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fitted.fit(X[:, :2], y)
-    assert all(vars(fitted)[name] is before[name] for name in before)
-    assert set(vars(fitted)) == set(before)
+    with pytest.raises(error, match="overflowed"):
+        fitted.fit((1e-40 * X[:, :2]).astype(np.float32), y)
+    assert_unchanged(fitted, before)
 
 
 @each
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (X[:, :2], "X has 2 features, but .* is expecting 3"),
-        (sparse.csc_array(X[:, :2]), "X has 2 features, but .* is expecting 3"),
-        (X * np.nan, "Input X contains NaN"),
-        (spoilt(np.inf), "Input X contains infinity"),
-        (X[:0], r"0 sample\(s\)"),
-        (X[0], "Expected 2D array, got 1D array"),
-        (X + 1j, "Complex data not supported"),
-        (X * 1e200, "norm exceeds"),
-    ],
-)
-def test_bad_rows_are_refused_in_prediction(case, X, message):
-    with pytest.raises(ValueError, match=message):
-        case.model().fit(*case.data()).predict(X)
-
-
-@each
-def test_prediction_needs_a_fit(case):
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        case.model().predict(X)
+def test_bad_rows_are_refused_in_prediction(case):
+    fitted = case.model().fit(*case.data())
+    columns = "X has 2 features, but .* is expecting 3"
+    others = (X[:, :2], columns), (sparse.csc_array(X[:, :2]), columns)
+    for rows, message in (*BAD_ROWS, *others):
+        if 0 in getattr(rows, "shape", ())[1:] or getattr(rows, "dtype", None) == np.float32:
+            continue
+        with pytest.raises(ValueError, match=message):
+            fitted.predict(rows)
 
 
 @each
@@ -821,38 +645,18 @@ def test_units_of_the_target_do_not_matter(fit_intercept):
         np.testing.assert_allclose(ours.coef_, factor * expected.coef_, rtol=1e-8)
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [(-1, 3), [-1.0, 3.0], np.array([-1, 3]), (np.int64(-1), np.int8(3)), np.float32([-1, 3])],
-    ids=repr,
-)
-def test_target_bounds_of_any_kind(bounds):
-    X, y = RIDGE.data()
-    fitted = RIDGE.model(target_bounds=bounds, random_state=0).fit(X, y)
-    assert fitted.target_bounds_ == (-1.0, 3.0)
-    np.testing.assert_array_equal(fitted.coef_, RIDGE.model(random_state=0).fit(X, y).coef_)
-
-
 def test_bounds_taken_from_y_are_marked():
     X, y = RIDGE.data()
-    with pytest.warns(
-        PrivacyLeakWarning,
-        match=r"target_bounds=.from_y.: the bounds were taken from y.*Pass target_bounds=",
-    ):
-        fitted = RIDGE.model(target_bounds="from_y").fit(X, y)
-    assert fitted.leaks_ == ("target_bounds were taken from y",)
+    leak, model = "target_bounds were taken from y", RIDGE.model(target_bounds="from_y")
+    message = r"target_bounds=.from_y.: the bounds were taken from y.*Pass target_bounds="
+    with pytest.warns(PrivacyLeakWarning, match=message):
+        fitted = clone(model).fit(X, y)
+    assert fitted.leaks_ == (leak,)
     assert fitted.target_bounds_ == (y.min(), y.max())
-    assert "NOT PRIVATE: target_bounds were taken from y" in fitted._repr_html_()
-    assert (
-        fitted.privacy_
-        == RIDGE.model().privacy_cost(60, 3)
-        == RIDGE.model(target_bounds="from_y").privacy_cost(60, 3)
-    )
-    both = RIDGE.model(target_bounds="from_y", random_state=3).fit(X, y).leaks_
-    assert both == (
-        "target_bounds were taken from y",
-        "random_state=3 lets anyone recompute the noise",
-    )
+    assert f"NOT PRIVATE: {leak}" in fitted._repr_html_()
+    assert fitted.privacy_ == RIDGE.model().privacy_cost(60, 3) == model.privacy_cost(60, 3)
+    both = model.set_params(random_state=3).fit(X, y).leaks_
+    assert both == (leak, "random_state=3 lets anyone recompute the noise")
 
 
 @pytest.mark.parametrize("bounds", [(0.0, 1e100), (1e39, 1.1e39)])
@@ -861,21 +665,6 @@ def test_single_precision_that_cannot_hold_the_target_is_refused(bounds):
     X, y = RIDGE.data()
     with pytest.raises((ValueError, FloatingPointError)):
         RIDGE.model(target_bounds=bounds).fit(X.astype(np.float32), y)
-
-
-def test_targets_of_any_numeric_kind():
-    X, y = RIDGE.data()
-    y = np.round(y)
-    expected = RIDGE.model(random_state=0).fit(X, y).coef_
-    for targets in (
-        y.astype(int),
-        y.astype(np.float32),
-        y.astype(object),
-        y.tolist(),
-        pd.Series(y),
-    ):
-        np.testing.assert_array_equal(RIDGE.model(random_state=0).fit(X, targets).coef_, expected)
-    RIDGE.model().fit(X, y > 0)
 
 
 @each
@@ -887,22 +676,9 @@ def test_a_seed_is_warned_of_at_the_line_of_the_user(case):
 
 
 @each
-@pytest.mark.parametrize("n_jobs", ["2", 2.5, math.nan, True])
-def test_numbers_of_jobs_that_are_none(case, n_jobs):
-    X, y = case.data()
-    with pytest.raises(ValueError, match=r"n_jobs=.* must be None or an integer"):
-        case.model(n_jobs=n_jobs).fit(X, y)
-
-
-@each
 def test_parameters_of_a_solver_that_is_a_name(case):
-    with pytest.raises(
-        ValueError,
-        match=(
-            r"solver__n_steps is a parameter of an instance: pass solver=NoisyGD\(\), not "
-            r"'noisy_gd'"
-        ),
-    ):
+    message = r"solver__n_steps is a parameter of an instance: pass solver=NoisyGD\(\), not 'noisy"
+    with pytest.raises(ValueError, match=message):
         case.model(solver="noisy_gd").set_params(solver__n_steps=3)
     both = case.model(solver="noisy_gd").set_params(solver=NoisyGD(), solver__n_steps=3)
     assert both.solver.n_steps == 3
@@ -914,79 +690,35 @@ def test_parameters_of_a_solver_that_is_a_name(case):
 )
 def test_steps_whose_noise_would_be_rounded_away_are_refused(case, solver):
     X, y = case.data()
-    with pytest.raises(
-        ValueError, match=r"step_size=.* must be .*beyond them noise would be rounded away"
-    ):
+    with pytest.raises(ValueError, match=r"step_size=.* must be .*noise would be rounded away"):
         case.model(solver=solver).fit(X, y)
 
 
 @pytest.mark.parametrize("noise_std", [[5e-324], [1.0, 0.0], [0.0, 1.0]])
 def test_noise_that_would_be_rounded_away_is_refused(noise_std):
     objective = Objective(logistic, *X.shape, 1.0, 0.1)
-    theta, y = np.zeros(objective.n_parameters), np.zeros(len(X))
+    start, rows = np.zeros(objective.n_parameters), LocalRows(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="would be rounded away"):
-        descend(
-            theta,
-            objective,
-            LocalRows(X, y),
-            np.ones(len(noise_std)),
-            np.array(noise_std),
-            math.inf,
-            None,
-        )
-
-
-def test_labels_that_floats_cannot_tell_apart():
-    y = np.array([2**53, 2**53 + 1] * 10, dtype=np.uint64)
-    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (20, 3))
-    fitted = PrivateLogisticRegression(
-        classes=np.array([2**53, 2**53 + 1]), solver=NoisyGD(n_steps=2)
-    ).fit(rows, y)
-    assert fitted.classes_.tolist() == [2**53, 2**53 + 1]
-
-
-@each
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"epsilon": True}, "epsilon=True must be a finite number > 0"),
-        ({"delta": "foo"}, r"delta='foo' must be a number in \(0, 1\), or 'auto'"),
-        ({"solver": NoisyGD(radius=10**400)}, "radius="),
-        ({"solver": NoisyGD(step_size=10**400)}, "step_size="),
-        ({"clip": 10**400}, "clip="),
-    ],
-)
-def test_numbers_that_are_none_or_too_large(case, changes, message):
-    X, y = case.data()
-    with pytest.raises(ValueError, match=message):
-        case.model(**changes).fit(X, y)
+        descend(start, objective, rows, np.ones(len(noise_std)), noise_std, math.inf, None)
 
 
 def test_missing_values_of_any_kind_are_named():
-    X = np.random.default_rng(0).random((20, 2))
-    missing = X.astype(object)
-    missing[0, 0] = pd.NA
-    y = pd.Series(np.arange(20) % 2, dtype=object)
-    with pytest.raises(ValueError, match="X or y contains missing values"):
-        PrivateLogisticRegression(classes=[0, 1]).fit(missing, y)
-    text = pd.Series(["no", "yes"] * 10)
+    model, X = LOGISTIC.model(), np.random.default_rng(0).random((20, 2))
+    missing, huge, lists = X.astype(object), X.astype(object), np.empty(20, dtype=object)
+    missing[0, 0], huge[0, 0], lists[:] = pd.NA, 10**400, [[0]] * 20
+    y, text = pd.Series(np.arange(20) % 2, dtype=object), pd.Series(["no", "yes"] * 10)
+    labels, none = "labels that are not in classes", "Give records without a target a public value"
     with pytest.raises(ValueError, match="which are numbers"):
-        PrivateLogisticRegression(classes=[0, 1]).fit(X, text)
-    y[0], text[0] = pd.NA, None
-    for target, classes in ((y, [0, 1]), (text, ["no", "yes"])):
-        with pytest.raises(
-            ValueError,
-            match=r"Give records without a target a public value|labels that are not in classes",
-        ):
-            PrivateLogisticRegression(classes=classes).fit(X, target)
-    unhashable = np.empty(20, dtype=object)
-    unhashable[:] = [[0]] * 20
-    with pytest.raises(ValueError, match="labels that are not in classes"):
-        PrivateLogisticRegression(classes=[0, 1]).fit(X, unhashable)
-    huge = X.astype(object)
-    huge[0, 0] = 10**400
-    with pytest.raises(ValueError, match="must be numbers that a float can hold"):
-        PrivateLogisticRegression(classes=[0, 1]).fit(huge, np.arange(20) % 2)
+        model.fit(X, text)
+    for rows, target, message in (
+        (missing, y, "X or y contains missing values"),
+        (huge, y, "must be numbers that a float can hold"),
+        (X, lists, labels),
+        (X, y.where(y.index > 0, pd.NA), f"{none}|{labels}"),
+        (X, text.where(y.index > 0, None), f"{none}|{labels}"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(rows, target)
 
 
 @pytest.mark.slow
