@@ -7,36 +7,30 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from runs import cyclic, descent, fresh, one_pass, poisson
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy import (
     ApproximateDP,
     Budget,
-    CyclicBatches,
     GaussianDP,
     Laplace,
     LaplaceDP,
-    NoisyGradientDescent,
-    OnePass,
-    PoissonSubsampled,
     PrivacyLossDP,
     ProfileMixture,
     RenyiDP,
     SubsampledDP,
-    WithoutReplacement,
     calibrate,
     composition,
     contraction,
-    iteration,
     langevin,
-    last_iterate,
     least_noise,
-    privacy_report,
     subsampling,
-    tightest,
 )
 from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.numerical import SampledGaussian
+
+PROBLEM = {"n_samples": 99, "n_features": 5, "lipschitz": 1, "strong_convexity": 0, "smoothness": 1}
 
 
 @pytest.mark.parametrize(
@@ -68,41 +62,12 @@ def test_sampled_gaussians_that_do_not_exist(q, z):
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("noise_multiplier", [1e-300, 1e-150, 1e200])
 def test_noise_that_no_float_can_square(adjacency, noise_multiplier):
-    poisson = [
-        PoissonSubsampled(
-            sampling_probability=q,
-            noise_multiplier=noise_multiplier,
-            n_steps=10,
-            adjacency=adjacency,
-        )
-        for q in (0.01, 1.0)
-    ]
-    for m in (
-        *poisson,
-        WithoutReplacement(
-            n_samples=1000,
-            batch_size=10,
-            n_epochs=3,
-            noise_multiplier=noise_multiplier,
-            step_size=0.1,
-            strong_convexity=0.0,
-            smoothness=1.0,
-            adjacency=adjacency,
-        ),
-    ):
-        with pytest.raises(
-            UnsupportedMechanismError, match="cannot be computed for noise_multiplier="
-        ):
+    run = {"noise_multiplier": noise_multiplier, "adjacency": adjacency}
+    for m in (fresh(**run), *(poisson(sampling_probability=q, **run) for q in (0.01, 1.0))):
+        with pytest.raises(UnsupportedMechanismError, match="be computed for noise_multiplier="):
             subsampling(m)
-
-
-def test_probabilities_that_no_float_can_square():
-    with pytest.raises(
-        UnsupportedMechanismError, match="cannot be computed for sampling_probability=1e-300"
-    ):
-        subsampling(
-            PoissonSubsampled(sampling_probability=1e-300, noise_multiplier=1.0, n_steps=10)
-        )
+    with pytest.raises(UnsupportedMechanismError, match="computed for sampling_probability=1e-300"):
+        subsampling(poisson(sampling_probability=1e-300))
 
 
 @pytest.mark.parametrize("q", [1e-18, 1e-15, 1e-12, 1e-9, 1e-3, 0.5, 1.0])
@@ -123,29 +88,10 @@ def test_weights_that_do_not_quite_sum_to_one_cost():
     assert long.delta(1.0) == pytest.approx((1 + 9e-10) * GaussianDP(1.0).delta(1.0), rel=1e-12)
 
 
-def test_nobody_knows_a_shuffled_position():
-    m = CyclicBatches(
-        n_samples=10,
-        batch_size=2,
-        n_epochs=3,
-        noise_multiplier=1.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-        order="shuffled_once",
-    )
-    for bound in (iteration, last_iterate):
-        with pytest.raises(ValueError, match="nobody's position is known"):
-            bound(m, index=1)
-
-
 def test_small_deltas_fall_back_on_the_renyi_bound():
     """Where rounding costs the numerical bound its meaning, epsilon must not jump."""
-    guarantee = subsampling(
-        PoissonSubsampled(
-            sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
-        )
-    )
+    run = {"noise_multiplier": 1.0, "n_steps": 1000, "adjacency": "add_remove"}
+    guarantee = subsampling(poisson(sampling_probability=0.01, **run))
     renyi = RenyiDP(guarantee._renyi_curve(), "add_remove")
     for delta in (1e-12, 1e-13, 1e-20):
         assert guarantee.epsilon(delta) <= renyi.epsilon(delta)
@@ -160,31 +106,18 @@ def test_a_part_that_promises_nothing_leaves_nothing():
 
 def test_huge_losses_are_infinite_not_errors():
     assert math.isinf(GaussianDP(1e160).rdp(2.0))
-    assert langevin(
-        NoisyGradientDescent(
-            n_steps=10,
-            noise_multiplier=2.0,
-            step_size=1e-200,
-            strong_convexity=1e-200,
-            smoothness=1.0,
-        )
-    ).rdp(1.5) == pytest.approx(10 / 4 * 1.5)
+    tiny = {"step_size": 1e-200, "strong_convexity": 1e-200}
+    rdp = langevin(descent(n_steps=10, noise_multiplier=2.0, **tiny)).rdp(1.5)
+    assert rdp == pytest.approx(10 / 4 * 1.5)
 
 
 @pytest.mark.parametrize("target", [{"mu": 1e-200}, {"advantage": 1e-300}, {"advantage": 5e-324}])
 def test_absurd_risks_are_refused(target):
-    problem = {
-        "n_samples": 100,
-        "n_features": 3,
-        "lipschitz": 1.0,
-        "strong_convexity": 0.01,
-        "smoothness": 0.3,
-    }
     with pytest.raises(CalibrationError, match="so extreme a budget"):
-        calibrate(**target, **problem)
+        calibrate(**target, **PROBLEM)
     for wrong in ({"mu": "1"}, {"mu": True}, {"advantage": "1"}, {"advantage": 1.0}):
         with pytest.raises(ValueError, match="must be"):
-            calibrate(**wrong, **problem)
+            calibrate(**wrong, **PROBLEM)
 
 
 def test_stopping_times_that_cannot_be():
@@ -192,26 +125,12 @@ def test_stopping_times_that_cannot_be():
         ContractedDP(1.0, 1.0, 5, n_stops=3)
 
 
-def test_a_report_takes_what_tightest_returns():
-    m = NoisyGradientDescent(
-        n_steps=10, noise_multiplier=5.0, step_size=0.1, strong_convexity=0.1, smoothness=1.0
-    )
-    best = tightest(m)
-    report = privacy_report(m, best, delta=1e-6, bound=best.bound, alternatives=best.alternatives)
-    assert np.isfinite(report.as_dict()["spent"]["epsilon"])
-
-
 @pytest.mark.parametrize("noise", [1e-200, 5.0, 1e161, 1e200, 1e307])
 def test_schedules_whose_rates_no_float_can_square(noise):
     """The norm of rates of 1e-200 came out as 0, a run without any cost."""
-    descent = NoisyGradientDescent(n_steps=4, noise_multiplier=[noise] * 4, step_size=0.1)
-    cyclic = CyclicBatches(
-        n_samples=4, batch_size=2, n_epochs=4, noise_multiplier=[noise] * 8, step_size=0.1
-    )
-    assert composition(descent).mu == composition(cyclic).mu == 2 / noise
-
-
-FRESH = {"n_samples": 10, "noise_multiplier": 1.0, "step_size": 1.0, "strong_convexity": 0.0}
+    steps = descent(n_steps=4, noise_multiplier=[noise] * 4)
+    batches = cyclic(n_samples=4, batch_size=2, noise_multiplier=[noise] * 8)
+    assert composition(steps).mu == composition(batches).mu == 2 / noise
 
 
 @pytest.mark.parametrize(
@@ -220,8 +139,8 @@ FRESH = {"n_samples": 10, "noise_multiplier": 1.0, "step_size": 1.0, "strong_con
         (lambda: Budget(1.0, 1e-5, reserved=1e-5), r"reserved=1e-05 must be in \[0, delta\)"),
         (lambda: Budget.for_samples(1.0, "auto", n_samples=0), "n_samples=0 must be an integer"),
         (
-            lambda: WithoutReplacement(**FRESH, batch_size=2, n_epochs=10**18, smoothness=None),
-            "n_epochs times the steps of one=5000000000000000000 must be an integer",
+            lambda: fresh(n_epochs=10**18),
+            "n_epochs times the steps of one=10000000000000000000 must be an integer",
         ),
         (
             lambda: least_noise(lambda noise: Laplace(noise_multiplier=noise), 1e300, 1e-5),
@@ -236,10 +155,9 @@ def test_numbers_beyond_doubles_are_refused_by_name(make, message):
 
 def test_numbers_at_the_edge_of_doubles_are_answered():
     run = {"n_samples": 5, "sampling_probability": 1e-100, "largest_batch": 2, "n_steps": 1}
-    assert subsampling(PoissonSubsampled(noise_multiplier=1.0, **run)).delta(1e300) == 0
-    descent = {"step_size": 1e-20, "lipschitz": 1e-10, "smoothness": 1e-10, "diameter": 0.9}
-    one_pass = contraction(OnePass(n_samples=1000, noise=1e100, **descent))
-    assert 0 < one_pass.epsilon(5e-324) < 1e-100
+    assert subsampling(poisson(**run)).delta(1e300) == 0
+    steps = {"step_size": 1e-20, "lipschitz": 1e-10, "smoothness": 1e-10, "diameter": 0.9}
+    assert 0 < contraction(one_pass(noise=1e100, **steps)).epsilon(5e-324) < 1e-100
 
 
 @pytest.mark.parametrize("n_samples", [np.int32(70_000), np.int32(65_536), np.int64(4 * 10**9 + 1)])
@@ -250,8 +168,7 @@ def test_squares_of_numpy_integers_do_not_overflow(n_samples):
 
 
 def test_the_largest_loss_of_a_composition_leaves_nothing_to_delta():
-    steps = {"n_samples": 40, "noise": 2.0, "step_size": 0.5, "smoothness": 0.5, "diameter": 1.0}
-    one = contraction(OnePass(**steps, lipschitz=1.0, distribution="laplace"))
+    one = contraction(one_pass(distribution="laplace"))
     both = ApproximateDP(0.3).compose(one)
     assert 0 < both.epsilon(0.0) < math.inf
     assert both.delta(both.epsilon(0.0)) == 0
@@ -275,7 +192,7 @@ def test_a_rate_next_to_0_is_answered():
         (lambda: ProfileMixture([True, 0.5]), r"mus=.* must be numbers >= 0"),
         (lambda: ProfileMixture([0.1, 0.5], [True, 0.5]), r"weights=.* must be numbers > 0"),
         (
-            lambda: NoisyGradientDescent(n_steps=2, noise_multiplier=[True, 2.0], step_size=0.1),
+            lambda: descent(n_steps=2, noise_multiplier=[True, 2.0]),
             r"noise_multiplier=.* must be positive",
         ),
         (lambda: Budget(1.0, 1e-6).split(np.array(0.5)), r"shares=.* must be a sequence"),
@@ -288,14 +205,11 @@ def test_hostile_values_are_refused_by_name(call, message):
         call()
 
 
-PROBLEM = {"n_samples": 99, "n_features": 5, "lipschitz": 1, "strong_convexity": 0, "smoothness": 1}
-
-
 def test_rates_of_any_shape_and_the_least_deltas_are_answered():
     guarantee = PrivacyLossDP(((LaplaceDP(0.1), 10),))
     assert guarantee.tradeoff([]).shape == (0,)
     assert guarantee.tradeoff(np.array([[0.5]])) == [[guarantee.tradeoff(0.5)]]
     assert guarantee.epsilon(5e-324) == pytest.approx(1.0, rel=1e-12)
-    run = {"sampling_probability": 0.01, "noise_multiplier": 1.5, "n_steps": 50}
+    run = poisson(sampling_probability=0.01, noise_multiplier=1.5, n_steps=50)
     deltas = np.array([1e-289, 1e-300, 5e-324])
-    assert np.all(np.diff(subsampling(PoissonSubsampled(**run)).epsilon(deltas)) > 0)
+    assert np.all(np.diff(subsampling(run).epsilon(deltas)) > 0)
