@@ -7,25 +7,23 @@ import json
 import math
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from runs import cyclic, descent, fresh, one_pass, poisson
 
 from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
     Composition,
-    CyclicBatches,
     Gaussian,
     GaussianDP,
-    NoisyGradientDescent,
     ObjectivePerturbation,
-    OnePass,
     OutputPerturbation,
     PerturbedObjectiveDP,
-    PoissonSubsampled,
     ProfileMixture,
     RenyiDP,
     Selection,
@@ -87,12 +85,8 @@ def test_curve_under_add_remove_is_that_of_dp_accounting():
     q, z, orders = 0.02, 1.3, [2.0, 3.7, 8.0, 33.0]
     accountant = dp_accounting.rdp.RdpAccountant(orders=orders)
     accountant.compose(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), 7)
-    curve = subsampling(
-        PoissonSubsampled(
-            sampling_probability=q, noise_multiplier=z, n_steps=7, adjacency="add_remove"
-        )
-    )
-    ours = curve.rdp(np.array(orders))
+    run = {"noise_multiplier": z, "n_steps": 7, "adjacency": "add_remove"}
+    ours = subsampling(poisson(sampling_probability=q, **run)).rdp(np.array(orders))
     np.testing.assert_allclose(ours, accountant.rdp, rtol=1e-4)
     np.testing.assert_allclose(ours[[0, 2, 3]], accountant.rdp[[0, 2, 3]], rtol=1e-9)
 
@@ -116,8 +110,8 @@ def test_curve_at_extremes(q, z, adjacency):
 
 
 def test_renyi_bound_is_above_the_numerical_one_and_near_it():
-    m = PoissonSubsampled(sampling_probability=0.01, noise_multiplier=4.0, n_steps=1000)
-    guarantee = subsampling(m)
+    run = {"sampling_probability": 0.01, "noise_multiplier": 4.0, "n_steps": 1000}
+    guarantee = subsampling(poisson(**run))
     renyi = RenyiDP(guarantee._renyi_curve())
     for delta in (1e-5, 1e-7, 1e-9):
         assert guarantee.epsilon(delta) <= renyi.epsilon(delta) <= 1.2 * guarantee.epsilon(delta)
@@ -134,18 +128,12 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
     """Without a tilt or a Renyi curve: 4.14 at 900 steps and 415 at 1,000, as numerical composition
     says nothing where rounding costs more than delta.
     """
+
+    def run(n_steps):
+        return lambda z: poisson(sampling_probability=0.01, noise_multiplier=z, n_steps=n_steps)
+
     steps = 700, 900, 1000, 1300
-    records = [
-        least_noise(
-            lambda noise, k=k: PoissonSubsampled(
-                sampling_probability=0.01, noise_multiplier=noise, n_steps=k
-            ),
-            1.0,
-            1e-12,
-        )
-        for k in steps
-    ]
-    noises = [record.noise_multiplier for record in records]
+    noises = [least_noise(run(n_steps), 1.0, 1e-12).noise_multiplier for n_steps in steps]
     for (one, other), ratio in zip(itertools.pairwise(noises), (9 / 7, 10 / 9, 1.3), strict=True):
         assert one <= other <= one * ratio**0.5 * 1.05
     assert noises[2] == pytest.approx(4.1498, rel=1e-3)
@@ -155,20 +143,13 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_epsilon_is_monotone_in_delta_where_rounding_takes_over(adjacency):
-    guarantee = subsampling(
-        PoissonSubsampled(
-            sampling_probability=1e-5, noise_multiplier=1.0, n_steps=10**9, adjacency=adjacency
-        )
-    )
+    run = {"noise_multiplier": 1.0, "n_steps": 10**9, "adjacency": adjacency}
+    record = poisson(sampling_probability=1e-5, **run)
+    guarantee, unsampled = subsampling(record), composition(record)
     deltas = np.geomspace(1e-2, 1e-12, 8)
     epsilons = guarantee.epsilon(deltas)
     assert np.all(np.diff(epsilons) >= 0)
     assert epsilons[0] < 2.2
-    unsampled = composition(
-        PoissonSubsampled(
-            sampling_probability=1e-5, noise_multiplier=1.0, n_steps=10**9, adjacency=adjacency
-        )
-    )
     renyi = RenyiDP(guarantee._renyi_curve(), adjacency)
     assert np.all(epsilons <= np.minimum(renyi.epsilon(deltas), unsampled.epsilon(deltas)))
     grid = np.linspace(0, 5, 10)
@@ -177,9 +158,8 @@ def test_epsilon_is_monotone_in_delta_where_rounding_takes_over(adjacency):
 
 def test_more_steps_and_less_noise_cost_more_where_rounding_takes_over():
     def cost(noise, n_steps):
-        return subsampling(
-            PoissonSubsampled(sampling_probability=0.003, noise_multiplier=noise, n_steps=n_steps)
-        ).epsilon(1e-12)
+        run = {"noise_multiplier": noise, "n_steps": n_steps}
+        return subsampling(poisson(sampling_probability=0.003, **run)).epsilon(1e-12)
 
     by_steps = [cost(2.0, n_steps) for n_steps in (200, 500, 800, 900, 1000, 1100, 2000)]
     by_noise = [cost(noise, 900) for noise in (4.0, 3.0, 2.0, 1.5, 1.2, 1.0)]
@@ -198,16 +178,9 @@ def test_more_steps_and_less_noise_cost_more_where_rounding_takes_over():
 )
 def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
     start = time.process_time()
-    guarantee = subsampling(
-        PoissonSubsampled(
-            sampling_probability=q, noise_multiplier=z, n_steps=n_steps, adjacency=adjacency
-        )
-    )
-    unsampled = composition(
-        PoissonSubsampled(
-            sampling_probability=q, noise_multiplier=z, n_steps=n_steps, adjacency=adjacency
-        )
-    )
+    run = {"noise_multiplier": z, "n_steps": n_steps, "adjacency": adjacency}
+    record = poisson(sampling_probability=q, **run)
+    guarantee, unsampled = subsampling(record), composition(record)
     assert 0 <= guarantee.epsilon(1e-6) <= unsampled.epsilon(1e-6)
     assert 0 <= guarantee.delta(1.0) <= unsampled.delta(1.0)
     assert time.process_time() - start < 10
@@ -215,9 +188,8 @@ def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
 
 # --- parts of a composition, each by its best bound -----------------------------------------------
 
-STEPS = PoissonSubsampled(
-    sampling_probability=0.01, noise_multiplier=1.0, n_steps=1000, adjacency="add_remove"
-)
+RARE = {"sampling_probability": 0.01, "adjacency": "add_remove"}
+STEPS = poisson(**RARE, noise_multiplier=1.0, n_steps=1000)
 
 
 def test_composition_takes_the_best_bound_of_each_part():
@@ -234,17 +206,8 @@ def test_composition_takes_the_best_bound_of_each_part():
     assert nested.guarantee.epsilon(1e-6) == pytest.approx(expected.epsilon(1e-6), rel=1e-3)
 
     def record(noise):
-        return Composition(
-            (
-                PoissonSubsampled(
-                    sampling_probability=0.01,
-                    noise_multiplier=noise,
-                    n_steps=1000,
-                    adjacency="add_remove",
-                ),
-                Gaussian(5.0 * noise, adjacency="add_remove"),
-            )
-        )
+        other = Gaussian(5.0 * noise, adjacency="add_remove")
+        return Composition((replace(STEPS, noise_multiplier=noise), other))
 
     found = least_noise(record, 2.0, 1e-6, bound="tightest")
     assert 1.999 < tightest(found, delta=1e-6).guarantee.epsilon(1e-6) <= 2.0
@@ -252,12 +215,8 @@ def test_composition_takes_the_best_bound_of_each_part():
 
 def test_parts_that_are_nothing_at_this_delta_are_judged_by_what_they_add_up_to():
     """Each part has epsilon 0 by either accountant; a thousand of them do not."""
-    part = PoissonSubsampled(
-        sampling_probability=0.01, noise_multiplier=2.0, n_steps=1, adjacency="add_remove"
-    )
-    best = tightest(
-        Composition((part,) * 1000 + (Gaussian(50.0, adjacency="add_remove"),)), delta=0.3
-    )
+    parts = (poisson(**RARE, n_steps=1),) * 1000 + (Gaussian(50.0, adjacency="add_remove"),)
+    best = tightest(Composition(parts), delta=0.3)
     assert best.guarantee.epsilon(1e-6) < 1.0
 
 
@@ -286,55 +245,17 @@ def test_objective_perturbation_takes_the_smaller_of_its_two_forms(shift, tilt, 
 # --- documents ------------------------------------------------------------------------------------
 
 
+OBJECTIVE = ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1)
 ORDINARY = [
     Gaussian(3.0),
-    NoisyGradientDescent(
-        n_steps=40,
-        noise_multiplier=8.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-        diameter=0.3,
-        sensitivity=1.0,
-    ),
-    CyclicBatches(
-        n_samples=95,
-        batch_size=10,
-        n_epochs=4,
-        noise_multiplier=3.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-        order="shuffled_once",
-    ),
-    WithoutReplacement(
-        n_samples=100,
-        batch_size=10,
-        n_epochs=4,
-        noise_multiplier=3.0,
-        step_size=0.5,
-        strong_convexity=0.1,
-        smoothness=1.0,
-    ),
-    PoissonSubsampled(sampling_probability=0.1, noise_multiplier=2.0, n_steps=40, step_size=0.5),
+    descent(diameter=0.3, sensitivity=1.0),
+    cyclic(n_samples=95, order="shuffled_once"),
+    fresh(),
+    poisson(step_size=0.5),
     OutputPerturbation(noise_multiplier=3.0, distribution="gamma"),
-    ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1, rank=4),
-    Composition(
-        (
-            ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1),
-            OutputPerturbation(noise_multiplier=30.0),
-        )
-    ),
-    OnePass(
-        n_samples=40,
-        noise=2.0,
-        step_size=0.5,
-        lipschitz=1.0,
-        smoothness=0.5,
-        diameter=1.0,
-        strong_convexity=0.2,
-        stopping="random",
-    ),
+    replace(OBJECTIVE, rank=4),
+    Composition((OBJECTIVE, OutputPerturbation(noise_multiplier=30.0))),
+    one_pass(strong_convexity=0.2, stopping="random"),
     Selection(trial=GaussianDP(0.3), expected_trials=4.0, shape=math.inf),
     ApproximateDP(0.1, 1e-9),
     ProfileMixture([0.1, 0.2], [0.5, 0.5]),
@@ -342,23 +263,8 @@ ORDINARY = [
     RenyiDP(LargestCurve((LinearCurve(0.1),))),
 ]
 EXTREMES = (
-    [
-        0,
-        1,
-        -1,
-        -0.0,
-        5e-324,
-        1e-320,
-        1e-160,
-        1e160,
-        1.7e308,
-        1e-9,
-        1 - 1e-9,
-        10**18,
-        10**19,
-        10**30,
-        10**400,
-    ]
+    [0, 1, -1, -0.0, 5e-324, 1e-320, 1e-160, 1e160, 1.7e308, 1e-9, 1 - 1e-9]
+    + [10**power for power in (18, 19, 30, 400)]
     + [True, False, None, "", "replace_one", [], [1.0], [[1.0]], [1e308, 1e308], {}, [None], ["a"]]
     + [{"type": "float", "value": value} for value in ("inf", "-inf", "nan")]
     + [json.loads(to_json(value)) for value in (GaussianDP(1.0), Gaussian(1.0))]
@@ -423,27 +329,17 @@ def test_extreme_documents_are_refused_or_answered(ordinary):
 
 def test_delta_of_many_epsilons_with_infinite_ones():
     epsilon = np.append(np.linspace(0.0, 5.0, 20), math.inf)
-    for guarantee in (
-        RenyiDP(LinearCurve(0.5)),
-        RenyiDP(LinearCurve(math.inf)),
-        RenyiDP(LinearCurve(1e300)),
-    ):
+    for rate in (0.5, math.inf, 1e300):
+        guarantee = RenyiDP(LinearCurve(rate))
         delta = guarantee.delta(epsilon)
         assert not np.any(np.isnan(delta))
         assert delta[-1] == guarantee.delta(math.inf) == 0
 
 
-def test_mixture_of_nothing_is_refused():
-    for empty in ([], (), np.array([])):
-        with pytest.raises(ValueError, match=r"mus=.* must hold at least one component"):
-            ProfileMixture(empty)
-
-
 def test_epsilon_just_below_the_delta_of_nothing():
     """There the root is next to 0, where steps relative to it go nowhere."""
-    guarantee = subsampling(
-        PoissonSubsampled(sampling_probability=0.001, noise_multiplier=5.0, n_steps=10)
-    )
+    run = {"noise_multiplier": 5.0, "n_steps": 10}
+    guarantee = subsampling(poisson(sampling_probability=0.001, **run))
     for part in (1e-6, 1e-9, 1e-12):
         delta = guarantee.delta(0.0) * (1 - part)
         assert 0 < guarantee.epsilon(delta) < 1e-8

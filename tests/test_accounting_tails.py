@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 from accounting_oracle import NotConverged, sampled_epsilon, two_events
+from runs import poisson
 
 from skdpdyn.privacy import (
     ApproximateDP,
@@ -14,7 +15,6 @@ from skdpdyn.privacy import (
     LaplaceDP,
     OutputPerturbation,
     PerturbedObjectiveDP,
-    PoissonSubsampled,
     PrivacyLossDP,
     ProfileMixture,
     RenyiDP,
@@ -36,9 +36,8 @@ from skdpdyn.privacy.stored import TYPES
 
 
 def steps(q, noise, n_steps, adjacency="replace_one"):
-    return PoissonSubsampled(
-        sampling_probability=q, noise_multiplier=noise, n_steps=n_steps, adjacency=adjacency
-    )
+    run = {"noise_multiplier": noise, "n_steps": n_steps, "adjacency": adjacency}
+    return poisson(sampling_probability=q, **run)
 
 
 SETTINGS = {  # and their epsilon by the oracle
@@ -67,6 +66,8 @@ def test_the_quadrature_gives_what_is_stored(setting):
     exact = SETTINGS[setting]
     found = sampled_epsilon(q, noise, n_steps, adjacency, delta, exact)
     assert found == pytest.approx(exact, rel=1e-8)
+    setting = (5.786423637182285e-05, 1.1373526644625833, 270845, "remove")
+    assert two_events(*setting, 0.2935646, 1e-20) == pytest.approx(1.0018051e-20, rel=1e-6)
 
 
 @pytest.mark.system
@@ -91,10 +92,13 @@ def test_epsilon_is_just_above_a_quadrature_on_drawn_settings():
     assert compared >= 2
 
 
-def test_small_delta_on_rare_batches_is_calibrated():
+def test_small_deltas_on_rare_batches_and_many_records_are_calibrated():
     """Before, CalibrationError; on one grid of losses, 0.8565."""
     noise = least_noise(lambda noise: steps(6.4e-5, noise, 15625), 0.3, 1e-12).noise_multiplier
     assert noise == pytest.approx(0.8556, rel=2e-4)
+    noise = least_noise(lambda noise: steps(1024 / 1e7, noise, 10_000), 0.1, 1e-14)
+    assert tightest(noise, delta=1e-14).guarantee.epsilon(1e-14) <= 0.1
+    assert noise.noise_multiplier == pytest.approx(1.4259, rel=1e-3)  # exact epsilon: 0.09999
 
 
 def test_a_smaller_delta_never_costs_less():
@@ -108,12 +112,6 @@ def test_a_smaller_delta_never_costs_less():
     assert max(guarantee.error(delta) for delta in deltas) < 1e-3
 
 
-@pytest.mark.system
-def test_two_events_give_what_is_stored():
-    setting = (5.786423637182285e-05, 1.1373526644625833, 270845, "remove")
-    assert two_events(*setting, 0.2935646, 1e-20) == pytest.approx(1.0018051e-20, rel=1e-6)
-
-
 @pytest.mark.slow
 def test_rare_large_losses_do_not_hide_small_ones():
     """On one grid of losses, 0.8733 and 0.097. The exact values are the oracle's."""
@@ -123,12 +121,6 @@ def test_rare_large_losses_do_not_hide_small_ones():
     }.items():
         ours = subsampling(steps(q, noise, n_steps, "add_remove")).epsilon(delta)
         assert exact * (1 - 1e-5) <= ours <= exact * (1 + 1e-3)
-
-
-def test_small_epsilon_on_many_records_is_calibrated():
-    noise = least_noise(lambda noise: steps(1024 / 1e7, noise, 10_000), 0.1, 1e-14)
-    assert tightest(noise, delta=1e-14).guarantee.epsilon(1e-14) <= 0.1
-    assert noise.noise_multiplier == pytest.approx(1.4259, rel=1e-3)  # exact epsilon: 0.09999
 
 
 @pytest.mark.parametrize("jump", [1e-12, 1e-6, 0.03, 0.4])
@@ -270,10 +262,5 @@ def test_calibration_is_monotone_in_every_argument():
 @pytest.mark.parametrize("noise_multiplier", [0.02, 0.025])
 def test_hardly_any_noise_hides_no_member(noise_multiplier, adjacency):
     """A batch has a record with probability q, and shows it: delta is q at least."""
-    run = PoissonSubsampled(
-        sampling_probability=0.1,
-        noise_multiplier=noise_multiplier,
-        n_steps=1,
-        adjacency=adjacency,
-    )
+    run = steps(0.1, noise_multiplier, 1, adjacency)
     assert subsampling(run).delta(1.0) >= 0.1 * (1 - 1e-9)

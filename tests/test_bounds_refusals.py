@@ -190,6 +190,7 @@ def test_a_rate_next_to_0_is_answered():
         (lambda: GaussianDP(1.0).group(10**400), r"size=.* must be an integer"),
         (lambda: ProfileMixture([0.1]).rdp(10**400), r"order=.* must be a finite number > 1"),
         (lambda: ProfileMixture([True, 0.5]), r"mus=.* must be numbers >= 0"),
+        (lambda: ProfileMixture(np.array([])), r"mus=.* must hold at least one component"),
         (lambda: ProfileMixture([0.1, 0.5], [True, 0.5]), r"weights=.* must be numbers > 0"),
         (
             lambda: descent(n_steps=2, noise_multiplier=[True, 2.0]),
