@@ -333,3 +333,16 @@ def test_a_constant_of_rare_counts_has_nearly_all_of_the_budget():
     assert errors.count(0.0) < 15
     whole = 1 / (3000 * model.privacy_.mu)
     assert np.mean(np.square(errors)) <= 2.4 * 1.15**2 * whole**2
+
+
+@pytest.mark.parametrize("bounds", ["auto", None])
+def test_rows_of_any_length_keep_it(bounds):
+    """Also without bounds, where nearly half of these are longer than the root of their number."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 5))
+    y = np.clip(X @ SLOPES + rng.normal(size=N), -30, 30)
+    best = LinearRegression().fit(X, y).coef_
+    model = PrivateRidge(
+        epsilon=1000.0, delta=1e-11, bounds=bounds, target_bounds=(-30, 30), random_state=0
+    )
+    assert np.linalg.norm(model.fit(X, y).coef_ - best) <= 0.02 * np.linalg.norm(best)

@@ -198,9 +198,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         data_norm : float or "auto", default="auto"
             Public bound on the Euclidean norm of a row: longer rows are scaled down to it. Do not
             take it from the data. "auto": the root of the number of columns within ``bounds``,
-            which rows in [-1, 1] never exceed, and where a typical length is bought of the rows
-            (dense rows with ``conditioning``); elsewhere 1. There the noise is in proportion to it,
-            so a typical norm serves better than the largest.
+            which rows in [-1, 1] never exceed. Without bounds, where a typical length is bought of
+            the rows (dense rows with ``conditioning``), s/50 times that root if this is more, s
+            the strength of `skdpdyn.core.rules`; ``clip`` and ``intercept_scaling`` stay in units
+            of the root. Elsewhere 1. There the noise is in proportion to it, so a typical norm
+            serves better than the largest.
         start : fitted linear model, tuple (coef, intercept) or None, default=None
             Where training starts, in units of X and y: a private model, which is paid for by a
             guarantee of its own (`total_privacy` names it; of the same records, both are charged),

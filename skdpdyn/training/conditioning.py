@@ -267,6 +267,8 @@ class Conditioner:
         Moments, or a map, that are public already.
     softness : float or None, default=None
         What is added to the second moment of each direction, in place of a threshold.
+    octaves : float, default=7
+        Octaves below ``data_norm`` in which a typical length of rows is looked for.
     """
 
     n_samples: int
@@ -276,6 +278,7 @@ class Conditioner:
     threshold: float = 1.0
     given: Conditioning | FittedConditioning | None = None
     softness: float | None = None
+    octaves: float = OCTAVES
 
     def learn(self, rows: Rows, spending: Spending) -> Rows:
         """Learn the map of the rows and return them under it; ``spending`` records the cost.
@@ -303,7 +306,7 @@ class Conditioner:
         if RADIUS in self.shares:
             strength = rules.strength_of(self.n_samples, spending.mu, spending.adjacency)
             part = rules.radius_quantile(strength)
-            found = self._quantile(RADIUS, rows, radius, spending, part)
+            found = self._quantile(RADIUS, rows, radius, spending, part, octaves=self.octaves)
             radius = max(found, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
         if MEAN in self.shares:
@@ -332,7 +335,7 @@ class Conditioner:
         norm = self._quantile(MATRIX_NORM, mapped, high * norm, spending, self.quantile, surely)
         return bounded_spread(mapped.with_norm(norm))
 
-    def _quantile(self, name, rows, high, spending, quantile, least=None):
+    def _quantile(self, name, rows, high, spending, quantile, least=None, octaves=OCTAVES):
         """Return a quantile of lengths of rows, or of norms without a map, from ``least`` on.
 
         A sample is enough on the way to the last map, of which steps need all lengths. One
@@ -348,7 +351,8 @@ class Conditioner:
         of = "norms" if rows.map is None else "lengths"
         keep = name == last and rows.map is not None
         counts = partial(rows.counts, of, part=part, keep=keep)
-        octaves = OCTAVES if least is None else min(max(math.log2(high / least), 0.25), OCTAVES)
+        if least is not None:
+            octaves = min(max(math.log2(high / least), 0.25), octaves)
         return spending.quantile(name, counts, high, quantile, n_rows, octaves)
 
     def _scales(self, rows, spending, length=1.0):

@@ -164,7 +164,7 @@ def _public(learning):
         "n_samples_": objective.n_samples,
         "alpha_": objective.alpha,
         "clip_": objective.lipschitz,
-        "data_norm_": request.data_norm,
+        "data_norm_": request.data_norm * request.room,
         "intercept_scaling_": objective.intercept_scaling,
         "solver_": names[0] if names else type(request.solver).__name__,
         "bought_": _bought_facts(learning.plan),

@@ -10,7 +10,7 @@ import numpy as np
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import Loss
-from skdpdyn.core.spending import COUNTS, TRAINING, Share, Spending, total_of
+from skdpdyn.core.spending import COUNTS, OCTAVES, TRAINING, Share, Spending, total_of
 from skdpdyn.data.base import target_rounding
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import rows_of
@@ -130,6 +130,7 @@ class RowsMap(Part):
         conditioner = Conditioner(
             n_samples=request.n_samples,
             data_norm=request.radius,
+            octaves=OCTAVES + math.log2(request.room),
             shares=dict(spending.shares),
             quantile=kept,
             threshold=1.0 if request.bounded else 0.5,

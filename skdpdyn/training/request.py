@@ -95,8 +95,11 @@ def _with_recipe(model, request, bought):
 def _with_data_norm(request):
     """Return a request with the norm of rows that "auto" stands for."""
     bought = request.recipe.maps and request.given is None and not request.is_sparse
-    known = bought or request.buys_ranges or request.ranges is not None
-    return replace(request, data_norm=rules.data_norm(request.n_features, known))
+    ranged = request.buys_ranges or request.ranges is not None
+    norm = rules.data_norm(request.n_features, bought or ranged)
+    searched = bought and not ranged and request.expansion is None
+    room = rules.room_of_rows(request.strength) if searched else 1.0
+    return replace(request, data_norm=norm, room=room)
 
 
 def _ranges_of(model, request):

@@ -169,6 +169,7 @@ class Request:
     start: Start | None = None
     ranges: Ranges | None = None  # public ones of the columns, or those of a map or a start
     buys_ranges: bool = False
+    room: float = 1.0  # the longest row over ``data_norm``, where a typical length is looked for
     of_rows: bool = False  # whether predictions are those of a mean row, not of a mean person
     least_weight: float = 1.0  # public, of weights divided by their largest
     buys_targets: bool = False  # whether labels, or bounds of targets, are bought
@@ -177,7 +178,8 @@ class Request:
     @property
     def radius(self) -> float:
         """Public bound on the norm of a row before the map."""
-        return self.data_norm if self.expansion is None else self.expansion.row_norm
+        norm = self.data_norm if self.expansion is None else self.expansion.row_norm
+        return norm * self.room
 
     @cached_property
     def mu(self) -> float:
