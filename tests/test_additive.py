@@ -299,7 +299,6 @@ def test_it_is_evaluated_searched_and_reserved(tmp_path):
             FRAME.astype({"ward": "category"}),
             r"\['ward'\] hold no numbers, and the levels that they hold are private",
         ),
-        ({"bounds": {"age": (0, 100)}}, FRAME, r"no bounds for \['gain'\]"),
         ({"bounds": COLUMNS["bounds"] | {"size": (0, 1)}}, FRAME, r"\['size'\]"),
         ({"categories": {"town": [1]}}, FRAME, r"\['town'\], which X does not have"),
         ({"categories": {"ward": []}}, FRAME, "or a list of different levels"),

@@ -31,6 +31,7 @@ from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.planning import plan
 from skdpdyn.preprocessing import BoundsScaler
+from skdpdyn.solvers import OutputPerturbation
 from skdpdyn.training import facts
 from skdpdyn.training.facts import classes_of
 
@@ -300,6 +301,40 @@ def test_arrays_of_objects_and_of_numbers():
     assert search.set_params(epsilon=3.0).fit(X, TWO).score(X, TWO) > 0.4
 
 
+@pytest.mark.smoke
+def test_facts_of_some_columns_leave_the_others_to_be_bought():
+    """At the norm of those alone; the report says which were given, and the cost is the same."""
+    side, code = np.where(X[:, 1] > 0, "up", "down"), np.where(SIGNAL > 0, "b", "a")
+    frame = pd.DataFrame({"x": 30 * X[:, 0], "z": X[:, 1], "side": side, "code": code})
+    options = {"epsilon": 3.0, "bounds": {"z": (-2, 2)}, "classes": [0, 1]}
+    made = PrivateGAMClassifier(categories={"side": ["up", "down"]}, **options)
+    additive, linear = (
+        made.fit(frame, TWO),
+        PrivateLogisticRegression(**options).fit(frame[["x", "z"]], TWO),
+    )
+    assert additive.bought_.keys() == {"bounds", "categories"}
+    x, z, sides, codes = additive.expansion_.columns
+    assert (x.low, x.high, z.low, z.high) == (-32, 32, -2, 2)
+    assert (sides.levels, codes.levels) == (("up", "down"), ("a", "b"))
+    assert linear.bought_.keys() == {"bounds"}
+    assert linear.ranges_.tolist() == [[-32, 32], [-2, 2]]
+    for model, cost in ((additive, made), (linear, PrivateLogisticRegression(**options))):
+        cost = cost.privacy_cost(len(X), model.n_features_in_)
+        assert cost.epsilon(model.delta_) == pytest.approx(model.epsilon_)
+        strength = rules.strength_of(len(X), cost.mu, cost.adjacency)
+        share = rules.ranges_share(strength, 1)  # of one column, not of two
+        assert model.bought_["bounds"] == pytest.approx(share, rel=0.01)
+        public = str(model.privacy_report().sections["assumed"]["public"])
+        assert "bounds of the columns z" in public
+        assert ("categories of the columns side" in public) == (model is additive)
+    with pytest.raises(ValueError, match=r"no bounds for \['x'\]"):  # a name that X does not have
+        PrivateLogisticRegression(bounds={"z": (-2, 2), "w": (0, 1)}).fit(frame[["x", "z"]], TWO)
+    with pytest.raises(ValueError, match="bounds of some columns alone"):
+        PrivateLogisticRegression(
+            bounds={0: (0, 1)}, solver=OutputPerturbation(noise="gamma"), classes=[0, 1]
+        ).fit(X, TWO)
+
+
 # --- schemas --------------------------------------------------------------------------------------
 
 CODEBOOK = """name,low,high,levels
@@ -328,7 +363,7 @@ def test_a_schema_stands_for_single_parameters(tmp_path):
     assert by_schema.bought_ == {}
     assert by_schema.schema is schema
     public = str(by_schema.privacy_report().sections["assumed"]["public"])
-    for fact in ("the columns' bounds", "listed categories", "possible labels"):
+    for fact in ("bounds of the columns x", "of the columns side, code", "possible labels"):
         assert fact in public
     assert by_schema.bounds is clone(by_schema).bounds is PrivateGAMClassifier().bounds
     assert by_schema.privacy_ == PrivateGAMClassifier(**facts).fit(frame, TWO).privacy_

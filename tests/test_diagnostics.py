@@ -107,7 +107,9 @@ def test_they_are_paid_for_beside_conditioning(case, conditioning):
     assert tightest(fitted.mechanism_, delta=1e-4).guarantee.epsilon(1e-4) <= 4
     plain = case.model(**options).fit(X, y)
     parts = [getattr(one.mechanism_, "mechanisms", (0,)) for one in (fitted, plain)]
-    assert len(parts[0]) == len(parts[1]) + 1 + (case in REGRESSORS)
+    assert (ROWS in fitted.diagnostics_) == (fitted.ranges_ is None)  # else it is always 0
+    assert (TARGETS in fitted.diagnostics_) == (case in REGRESSORS)
+    assert len(parts[0]) == len(parts[1]) + len(fitted.diagnostics_)
     assert not hasattr(plain, "diagnostics_")
     assert "diagnostics" not in plain.privacy_report().as_dict()
 

@@ -310,8 +310,6 @@ PROOFS = {
     "class weights; .*Softmax.*output_perturbation.*: training": 0.48,
     # A random batch has the record in one step of several, of which the last moves it by all.
     "dp_sgd.*replace_one.*: (training|[A-Z])": 0.52,
-    # Rows in ranges, and cells, are within data_norm, which is their longest length.
-    "^fit, diagnostics; Private(GAM|Softmax).*: rows shortened": 0.0,
     # Only the last iterate is released. Its bound adds up what each step moves, as far as the step
     # can, and lets later steps shrink it by the least: a record moves a step as far as it can
     # where its own slope is steepest, at p near 0 or 1, which steps from 0 reach only late. A

@@ -61,6 +61,7 @@ ASKED = {
     "fit, weights": {"weight_bounds": WEIGHTS, "sample_weight": "weights"},
     "fit, bounds": {"bounds": (-0.9, 0.9)},
     "fit, ranges": {"bounds": "auto"},
+    "fit, some ranges": {"bounds": {0: (-0.9, 0.9)}},
     "fit, target bounds": {"target_bounds": "auto"},
     "fit, labels": {"classes": "auto"},
     "fit, exposure": {"exposure": "exposure"},
@@ -288,7 +289,7 @@ REFUSED = {
     ),
     "before levels are known": lambda way: way.done == "fit, levels" and way.solver == "noisy_sgd",
     "before bounds are known": lambda way: (
-        way.done == "fit, ranges" and way.estimator in ADDITIVE and way.solver == "noisy_sgd"
+        way.done.endswith("ranges") and way.estimator in ADDITIVE and way.solver == "noisy_sgd"
     ),
     "has no predict_proba": lambda way: (
         way.kind == "evaluate" and way.estimator == "PrivateLinearSVC"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.kernels.cells import write_products, write_terms
-from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.checks import as_float, is_auto
 
 _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth of the bounds
 _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
@@ -670,6 +670,28 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
             f"so of columns {columns}"
         )
     return array
+
+
+def known_bounds(bounds: Any, n_features: int, names: Any = None) -> np.ndarray:
+    """Return public bounds of shape (n_features, 2), NaN for columns that a dict does not name.
+
+    Parameters
+    ----------
+    bounds : "auto", tuple (low, high), array-like of shape (n_features, 2) or dict
+        As a user gives them; "auto" names none.
+    n_features : int
+        Number of columns.
+    names : sequence or None, default=None
+        Names of the columns. None: a dict may have their numbers.
+    """
+    bounds, keys = {} if is_auto(bounds) else bounds, range(n_features) if names is None else names
+    if not isinstance(bounds, dict) or not set(bounds) <= set(keys):
+        return bounds_by_column(bounds, "bounds", n_features, names)
+    pairs, named = np.full((n_features, 2), np.nan), [key for key in keys if key in bounds]
+    if named:
+        places = [key in bounds for key in keys]
+        pairs[places] = bounds_by_column(bounds, "bounds", len(named), named)
+    return pairs
 
 
 def _in_order(bounds, name, n_features, names):

@@ -16,7 +16,7 @@ _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
 class Schema:
     """Public facts of a table, for all that take ``schema`` in place of single parameters.
 
-    Facts that are None are not known: they are bought where "auto" says so. A parameter of an
+    Facts that are None, and those of columns that are left out, are bought where "auto" says so. A parameter of an
     estimator that is given itself goes first.
 
     Parameters
@@ -150,6 +150,16 @@ def facts_of(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, Schema):
         raise ValueError(f"schema={schema!r} must be a skdpdyn.Schema, or None")
     return {field.name: getattr(schema, field.name) for field in fields(schema)}
+
+
+def said_of(fact: str, given: Any) -> list[str]:
+    """Return a report's line on facts of columns that were given; no line where none were."""
+    if given is None or is_auto(given):
+        return []
+    if not isinstance(given, Mapping):
+        return [f"the columns' {fact}"]
+    named = [str(column) for column, of in given.items() if not is_auto(of)]
+    return [f"{fact} of the columns {', '.join(named)}"] * bool(named)
 
 
 def _plain(fact):

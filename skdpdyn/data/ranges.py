@@ -16,7 +16,7 @@ class Ranges:
     Parameters
     ----------
     low, high : ndarray of shape (n_features,)
-        Ends of the ranges, the lower first.
+        Ends of the ranges, the lower first; NaN where they are still to be bought.
 
     Examples
     --------
@@ -39,6 +39,11 @@ class Ranges:
     def pairs(self) -> np.ndarray:
         """Return the ends, of shape (n_features, 2)."""
         return np.column_stack([self.low, self.high])
+
+    @cached_property
+    def are_open(self) -> np.ndarray:
+        """Whether each range is still to be bought."""
+        return np.isnan(self.low)
 
     @cached_property
     def middle(self) -> np.ndarray:

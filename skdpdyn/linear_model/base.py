@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdpdyn.core.schema import apply_schema
+from skdpdyn.core.schema import apply_schema, said_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
 from skdpdyn.privacy.checks import is_auto
@@ -190,8 +190,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             are trained on in [-1, 1]. "auto": up to 7 % of the budget buys them where it also buys
             a map of rows (``conditioning``) and records are enough: whatever the units of X,
             nothing has to be known of it. A ``start`` lends its own. Public bounds, one pair for
-            all columns, one a column, or one for each column name, cost nothing. Do not take them
-            from the data. Without an intercept they are widened, so that 0 is in their middle.
+            all columns, one a column, or one for each column name, cost nothing, and of columns that
+            a dict leaves out they are bought. Do not take them from the data. Without an intercept they are widened, so that 0 is in their middle.
             None: rows are taken as they are, within ``data_norm``. With ``data_norm`` or
             ``conditioning`` "auto" is None; so it is for sparse rows, and for solvers that buy no
             map.
@@ -255,8 +255,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             names that are "auto" or None.
         diagnostics : bool, default=False
             Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than
-            ``data_norm``, and of numbers to learn outside of their bounds. See ``diagnostics_`` and
-            the report.
+            ``data_norm``, unless ``bounds`` leave none, and of numbers to learn outside of their
+            bounds. See ``diagnostics_`` and the report.
         random_state : None or int, default=None
             None: the noise comes from fresh entropy and a cryptographic generator. An int repeats
             the noise, so the fit is not private: use it for tests.
@@ -357,7 +357,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
             f"data_norm={self.data_norm_:.6g}",
-            *["the columns' bounds"] * (self.ranges_ is not None and not is_auto(facts.bounds)),
+            *said_of("bounds", facts.bounds) * (self.ranges_ is not None),
             *self._shortening(),
             "every parameter of the estimator",
             *self._public_targets(),

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
-from skdpdyn.core.schema import apply_schema
+from skdpdyn.core.schema import apply_schema, said_of
 from skdpdyn.data.coded import Coded, shortening
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
@@ -29,7 +29,7 @@ from skdpdyn.linear_model.poisson import (
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.shapes import Shape, importances_of, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
-from skdpdyn.privacy.checks import checked_choice, is_auto
+from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.training.additive import expand, monotonic, read_cells
 from skdpdyn.training.base import (
     all_or_nothing,
@@ -89,14 +89,14 @@ class AdditiveModel(PrivateLinearModel):
         bounds : "auto", dict, tuple (low, high) or array-like, default="auto"
             Bounds of the columns of numbers. "auto": up to 7 % of the budget buys them. Public
             ones, ``{column: (low, high)}`` or what `BoundsScaler
-            <skdpdyn.preprocessing.BoundsScaler>` takes, cost nothing. Values beyond count as the
-            nearer bound. Do not take them from the data.
+            <skdpdyn.preprocessing.BoundsScaler>` takes, cost nothing, and those that a dict leaves
+            out are bought. Values beyond count as the nearer bound. Do not take them from the data.
         categories : dict, "auto" or None, default="auto"
             Public levels of the other columns: ``{column: levels}``, a list of them or a type that
             names them, such as ``pandas.CategoricalDtype``, or "auto". Columns of arrays are named
             by their number. "auto", in place of levels or of all: 5 to 15 % of mu^2, and a tenth
             of delta, buy the levels that are not rare, of all columns that are neither numbers nor
-            flags nor dates. That goes by types alone, which are public; a column's own categories
+            flags nor dates; so of those that a dict leaves out. That goes by types alone, which are public; a column's own categories
             are not, for ``astype("category")`` collects them from the records. None: such columns
             are refused, and no part of delta is kept for them. Dates count as days since 1970.
         interactions : "auto", None or sequence of pairs, default="auto"
@@ -135,8 +135,8 @@ class AdditiveModel(PrivateLinearModel):
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
             "the types of columns: which are numbers, dates, flags or text",
-            *["the columns' bounds"] * (not is_auto(facts.bounds)),
-            *["listed categories"] * isinstance(facts.categories, dict),
+            *said_of("bounds", facts.bounds),
+            *said_of("categories", facts.categories),
             "every parameter of the estimator",
             *self._public_targets(),
             *self._estimand(),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import Expansion, Levels, Numbers, bounds_by_column, levels_in
+from skdpdyn.core.expansion import Expansion, Levels, Numbers, known_bounds, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto
@@ -46,18 +46,15 @@ def public_columns(
     kinds = ["float64"] * n_features if kinds is None else kinds
     text = [key for key, kind in zip(keys, kinds, strict=True) if is_text(kind)]
     given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
-    if is_auto(model.categories):
-        found |= {key: _PRIVATE for key in text if key not in given}
+    if model.categories is not None:
+        found |= {key: _PRIVATE for key in text if key not in (*found, *given)}
     _check_text([key for key in text if key not in found], given)
     for key, kind in zip(keys, kinds, strict=True):
         if kind.lower().startswith("bool") and key not in given:
             found.setdefault(key, _FLAGS)
     numbers = [key for key in keys if key not in found]
-    if is_auto(model.bounds):
-        found |= dict.fromkeys(numbers, _RANGED)
-        return tuple(found[key] for key in keys)
-    bounds = _bounds(model.bounds, numbers, names, n_features)
-    found |= {key: Numbers(*pair) for key, pair in bounds.items()}
+    for key, pair in _bounds(model.bounds, numbers, names, n_features).items():
+        found[key] = _RANGED if np.isnan(pair[0]) else Numbers(*pair)
     return tuple(found[key] for key in keys)
 
 
@@ -67,7 +64,7 @@ def _check_text(keys, given):
         raise ValueError(
             f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
             f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
-            "'auto' in place of the list, which buys them; or leave out what is no cause, ids and "
+            "categories='auto', which buys them; or leave out what is no cause, ids and "
             "the target first of all"
         )
     if keys:
@@ -93,12 +90,13 @@ def has_text(X: Any) -> bool:
     return any(is_text(str(kind)) for kind in kinds)
 
 
-def may_learn_levels(model: Any) -> bool:
-    """Return whether levels of columns are bought where there are such columns."""
+def may_learn_levels(model: Any, columns: Sequence[Numbers | Levels] | None = None) -> bool:
+    """Return whether levels are bought of ``columns``, or of those that there may be if None."""
     if model.start is not None:  # which lends them
         return False
     given = model.categories
-    return any(map(is_auto, given.values() if isinstance(given, dict) else [given]))
+    may = any(map(is_auto, given.values() if isinstance(given, dict) else [given]))
+    return may or learns_levels(columns or ()) > 0
 
 
 def learns_levels(columns: Sequence[Numbers | Levels]) -> int:
@@ -139,8 +137,8 @@ def public_levels(key: Hashable, levels: Any) -> Levels:
 
 
 def _bounds(bounds, numbers, names, n_features):
-    """Return the bounds of the columns of numbers, as a dict."""
-    if isinstance(bounds, dict) and names is None and not set(numbers) <= set(bounds):
+    """Return the bounds of the columns of numbers, as a dict, NaN where they are bought."""
+    if isinstance(bounds, dict) and names is None and bounds and not {*bounds} & {*numbers}:
         if len(bounds) != len(numbers):
             raise ValueError(
                 f"bounds is a dict by column name: X has no column names. Give one pair for each "
@@ -156,7 +154,7 @@ def _bounds(bounds, numbers, names, n_features):
         return {}
     if np.shape(bounds) == (n_features, 2) and n_features != len(numbers):
         raise ValueError("bounds of columns of levels: give a dict of the columns of numbers")
-    pairs = bounds_by_column(bounds, "bounds", len(numbers), numbers)
+    pairs = known_bounds(bounds, len(numbers), numbers)
     return dict(zip(numbers, map(tuple, pairs.tolist()), strict=True))
 
 

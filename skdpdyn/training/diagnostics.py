@@ -18,10 +18,10 @@ CONFIDENCE, _DEVIATIONS = 0.95, 1.96
 ROUNDING = 1e-6
 
 
-def shares_of_diagnostics(with_targets: bool) -> dict[str, Share]:
-    """Return the share of each number, from public facts alone."""
-    names = (ROWS, TARGETS) if with_targets else (ROWS,)
-    return dict.fromkeys(names, Share(DIAGNOSTICS_SHARE / len(names)))
+def shares_of_diagnostics(with_rows: bool, with_targets: bool) -> dict[str, Share]:
+    """Return the share of each number that can be other than 0, from public facts alone."""
+    names = [name for name, of in ((ROWS, with_rows), (TARGETS, with_targets)) if of]
+    return {name: Share(DIAGNOSTICS_SHARE / len(names)) for name in names}
 
 
 def diagnose(

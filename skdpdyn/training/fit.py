@@ -177,7 +177,7 @@ def _public(learning):
     }
     if request.expansion is not None:
         found["expansion_"], found["units_"] = learning.rows.expansion, learning.units
-    if learning.diagnostics:
+    if request.diagnostics:
         found["diagnostics_"] = learning.diagnostics
     if learning.class_weights is not None:
         labels = target.attributes["classes_"].tolist()

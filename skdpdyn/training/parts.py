@@ -36,7 +36,7 @@ class Diagnostics(Part):
     def share(self, request):
         """See `Part.share`."""
         request.check_buys("diagnostics=True", "Use diagnostics=False")
-        return shares_of_diagnostics(request.family.targets.clips)
+        return shares_of_diagnostics(not request.is_within, request.family.targets.clips)
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -53,9 +53,10 @@ class ColumnRanges(Part):
         """See `Part.share`."""
         if not request.buys_ranges:
             return {}
-        expansion = request.expansion
-        n_columns = len(learns_ranges(expansion.columns)) if expansion else request.n_features
-        return shares_of_ranges(request.strength, n_columns)
+        if request.expansion is not None:
+            return shares_of_ranges(request.strength, len(learns_ranges(request.expansion.columns)))
+        n_known = 0 if request.ranges is None else np.sum(~request.ranges.are_open)
+        return shares_of_ranges(request.strength, request.n_features - n_known)
 
     def first(self, model, reading: Reading, request: Request, spending: Spending) -> Reading:
         """See `Part.first`: of additive models, return rows whose cells rest on what is bought."""
@@ -94,9 +95,17 @@ class ColumnRanges(Part):
         rows, ranges = learning.rows, learning.plan.request.ranges
         if learning.plan.request.expansion is not None:
             return
-        if ranges is None:
-            pairs = bought_ranges(rows.octave_counts(), rows.part_counts, spending, rows.dtype.name)
-            ranges = Ranges(*pairs.T)
+        if learning.plan.request.buys_ranges:
+            ends = np.full((rows.shape[1], 2), np.nan) if ranges is None else ranges.pairs
+            ends, of = ends.copy(), np.isnan(ends[:, 0])
+
+            def parts(pairs, split):
+                every, wanted = np.zeros_like(ends), np.zeros_like(of)
+                every[of], wanted[of] = pairs, split
+                return rows.part_counts(every, wanted)[of]
+
+            ends[of] = bought_ranges(rows.octave_counts()[of], parts, spending, rows.dtype.name)
+            ranges = Ranges(*ends.T)
         if not learning.plan.request.fit_intercept:
             ranges = ranges.around_zero()
         learning.rows = rows.with_ranges(ranges)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import bounds_by_column
+from skdpdyn.core.expansion import known_bounds
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
@@ -43,7 +43,7 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
     n_samples, n_features = check_shape(n_samples, n_features)
     parameters, solver = checked(model), solver_of(model)
     solver = solver.in_order() if seen.in_order else solver
-    budget = _budget(model, n_samples, solver)
+    budget = _budget(model, n_samples, solver, seen.columns)
     solver.check_loss(loss)
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
@@ -87,8 +87,7 @@ def _with_recipe(model, request, bought):
         request = _with_map_of_start(request, model.start)
     buys = bool(bought) and request.strength >= rules.FACTS_STRENGTH and request.is_gaussian
     request = replace(request, recipe=recipe_of(request), buys_targets=buys)
-    if request.ranges is None:
-        request = replace(request, buys_ranges=_buys_ranges(model, request))
+    request = replace(request, buys_ranges=_buys_ranges(model, request))
     return _with_data_norm(request) if is_auto(model.data_norm) else request
 
 
@@ -106,24 +105,31 @@ def _ranges_of(model, request):
     """Return the ranges of columns that are public: given, or lent by a map or a start."""
     bounds: Any = getattr(model, "bounds", None)  # an older class outside may lack it
     lent: Any = getattr(request.conditioning, "ranges", None)
-    if is_auto(bounds):
-        of_start = None if request.is_sparse else getattr(model.start, "ranges_", None)
-        return Ranges(*of_start.T) if lent is None and of_start is not None else lent
-    if bounds is None:
+    if bounds is None or (request.is_sparse and is_auto(bounds)):
         return lent
     if request.is_sparse:
         raise ValueError("bounds would make sparse rows dense: use bounds=None, or X.toarray()")
     names = getattr(model, "feature_names_in_", None)
-    ranges = Ranges(*bounds_by_column(bounds, "bounds", request.n_features, names).T)
-    if lent is not None and not np.array_equal(lent.pairs, ranges.pairs):
+    if isinstance(bounds, dict) and not hasattr(model, "n_features_in_"):  # no names yet
+        names = [*bounds, *[None] * request.n_features][: request.n_features]
+    pairs = known_bounds(bounds, request.n_features, names)
+    of_start = getattr(model.start, "ranges_", None) if lent is None else lent.pairs
+    if of_start is not None:
+        pairs = np.where(np.isnan(pairs), of_start, pairs)
+    if lent is not None and not np.array_equal(lent.pairs, pairs):
         raise ValueError("bounds are others than those of conditioning: use bounds='auto'")
-    return ranges
+    return None if is_auto(bounds) and np.isnan(pairs).all() else Ranges(*pairs.T)
 
 
 def _buys_ranges(model, request):
     """Return whether ranges of columns are bought: of dense rows, on the way to a map of rows."""
     if request.expansion is not None:
         return request.start is None and bool(learns_ranges(request.expansion.columns))
+    if request.ranges is not None:
+        some = bool(np.any(request.ranges.are_open))
+        if some:
+            request.check_buys("bounds of some columns alone", "Give those of all")
+        return some
     free = is_auto(model.data_norm) and is_auto(model.conditioning) and request.start is None
     least = rules.LEAST_RANGES_STRENGTH * math.sqrt(request.n_features)
     pays = request.recipe.maps and not request.is_sparse and request.strength >= least
@@ -138,7 +144,7 @@ def _loss_of(model):
     return model.family.loss_of(targets.stand_in if bought else public), bought
 
 
-def _budget(model, n_samples, solver):
+def _budget(model, n_samples, solver, columns):
     """Return the budget, with a part of delta reserved where levels of columns are bought."""
     budget = Budget.for_samples(
         model.epsilon, model.delta, n_samples=n_samples, adjacency=Adjacency(model.adjacency)
@@ -151,7 +157,7 @@ def _budget(model, n_samples, solver):
             "OutputPerturbation(noise='gamma') of skdpdyn.solvers"
         )
     adapts = solver.adapts and is_named(model.bound, "tightest", "composition")
-    if model.family.expand is not None and adapts and may_learn_levels(model):
+    if model.family.expand is not None and adapts and may_learn_levels(model, columns):
         return replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
     return budget
 

@@ -181,6 +181,13 @@ class Request:
         norm = self.data_norm if self.expansion is None else self.expansion.row_norm
         return norm * self.room
 
+    @property
+    def is_within(self) -> bool:
+        """Whether cells, or ranges, leave no row longer than its bound."""
+        ranged = self.buys_ranges or self.ranges is not None
+        longest = math.sqrt(self.n_features) * ranged
+        return self.expansion is not None or 0 < longest <= self.data_norm
+
     @cached_property
     def mu(self) -> float:
         """The budget of all that is bought, as mu of Gaussian differential privacy."""
