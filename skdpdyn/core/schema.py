@@ -16,8 +16,8 @@ _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
 class Schema:
     """Public facts of a table, for all that take ``schema`` in place of single parameters.
 
-    Facts that are None, and those of columns that are left out, are bought where "auto" says so. A parameter of an
-    estimator that is given itself goes first.
+    Facts that are None, or of columns that a dict leaves out, are bought where "auto" says so. A
+    parameter of an estimator that is given itself goes first.
 
     Parameters
     ----------

@@ -190,9 +190,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             are trained on in [-1, 1]. "auto": up to 7 % of the budget buys them where it also buys
             a map of rows (``conditioning``) and records are enough: whatever the units of X,
             nothing has to be known of it. A ``start`` lends its own. Public bounds, one pair for
-            all columns, one a column, or one for each column name, cost nothing, and of columns that
-            a dict leaves out they are bought. Do not take them from the data. Without an intercept they are widened, so that 0 is in their middle.
-            None: rows are taken as they are, within ``data_norm``. With ``data_norm`` or
+            all columns, one a column, or one for each column name, cost nothing; those of columns
+            that a dict leaves out are bought. Do not take them from the data. Without an intercept
+            they are widened, so that 0 is in their middle. None: rows are taken as they are, within ``data_norm``. With ``data_norm`` or
             ``conditioning`` "auto" is None; so it is for sparse rows, and for solvers that buy no
             map.
         data_norm : float or "auto", default="auto"
