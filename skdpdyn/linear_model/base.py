@@ -192,9 +192,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             nothing has to be known of it. A ``start`` lends its own. Public bounds, one pair for
             all columns, one a column, or one for each column name, cost nothing; those of columns
             that a dict leaves out are bought. Do not take them from the data. Without an intercept
-            they are widened, so that 0 is in their middle. None: rows are taken as they are, within ``data_norm``. With ``data_norm`` or
-            ``conditioning`` "auto" is None; so it is for sparse rows, and for solvers that buy no
-            map.
+            they are widened, so that 0 is in their middle. None: rows are taken as they are, within
+            ``data_norm``. With ``data_norm`` or ``conditioning`` "auto" is None; so it is for
+            sparse rows, and for solvers that buy no map.
         data_norm : float or "auto", default="auto"
             Public bound on the Euclidean norm of a row: longer rows are scaled down to it. Do not
             take it from the data. "auto": the root of the number of columns within ``bounds``,

@@ -96,9 +96,10 @@ class AdditiveModel(PrivateLinearModel):
             names them, such as ``pandas.CategoricalDtype``, or "auto". Columns of arrays are named
             by their number. "auto", in place of levels or of all: 5 to 15 % of mu^2, and a tenth
             of delta, buy the levels that are not rare, of all columns that are neither numbers nor
-            flags nor dates; so of those that a dict leaves out. That goes by types alone, which are public; a column's own categories
-            are not, for ``astype("category")`` collects them from the records. None: such columns
-            are refused, and no part of delta is kept for them. Dates count as days since 1970.
+            flags nor dates; so of those that a dict leaves out. That goes by types alone, which are
+            public; a column's own categories are not, for ``astype("category")`` collects them from
+            the records. None: such columns are refused, and no part of delta is kept for them.
+            Dates count as days since 1970.
         interactions : "auto", None or sequence of pairs, default="auto"
             Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
             numbers, if records are many.
