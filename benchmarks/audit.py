@@ -42,7 +42,7 @@ from skdpdyn.solvers import SOLVERS, NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt
 from skdpdyn.training.plan import plan
 from skdpdyn.training.request import request_of
-from skdpdyn.training.values import Seen
+from skdpdyn.training.values import DataFacts
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
@@ -121,7 +121,7 @@ def normal_release(name, options, adjacency, top=None, persons=None):
         solver=solver,
     )
     planned, what = (
-        plan(request_of(model, N_SAMPLES, N_COLUMNS, Seen(loss=CONSTANT))),
+        plan(request_of(model, N_SAMPLES, N_COLUMNS, DataFacts(loss=CONSTANT))),
         " ".join([name, *(f"{key}={value}" for key, value in options.items())]),
     )
     objective, record, claim = planned.objective, planned.mechanism, planned.guarantee.mu

@@ -99,7 +99,7 @@ class Listener:
         self._heard = heard
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)  # made-up data
-            (self._own,) = generators(seed)
+            (self._noise,) = generators(seed)
 
     def __call__(
         self,
@@ -112,7 +112,7 @@ class Listener:
         """Release a point, or repeat the outcome of the same release of the neighbour."""
         point = np.array(point, dtype=np.float64)
         if self._heard is None:
-            outcome = release(point, scale, self._own, distribution, n_threads)
+            outcome = release(point, scale, self._noise, distribution, n_threads)
         else:
             outcome = self._heard[len(self.calls)].outcome
         lines = tuple(_lines(sys._getframe(1)))
@@ -260,10 +260,10 @@ def _(record: Composition, n_calls: int) -> list[float]:
         snapshots, steps = parts
         a_round = [0, *[1] * (steps.n_steps // snapshots.n_steps)]
         return [_of_batch(parts[which]) for which in a_round * snapshots.n_steps]
-    found: list[float] = []
+    limits: list[float] = []
     for part in parts:
-        found += allowed(part, n_calls - len(found))
-    return found
+        limits += allowed(part, n_calls - len(limits))
+    return limits
 
 
 @allowed.register
@@ -532,8 +532,8 @@ def _tables(estimator: Any, shape: tuple[int, int], seed: int) -> list[_Table]:
     X = generator.uniform(-1, 1, (n, d)) * norm * spread / math.sqrt(d)
     X[place] = 0.0
     X[place, 0] = norm * (1.0, _FAR)[seed % 2]
-    low, high, middle, kept = _targets(apply_schema(copy(estimator)))
-    y = None if kept is None else generator.choice(np.array([low, high]), n)
+    low, high, middle, kind = _targets(apply_schema(copy(estimator)))
+    y = None if kind is None else generator.choice(np.array([low, high]), n)
 
     def but(row: Any = None, target: Any = None) -> _Table:
         rows, targets = X.copy(), None if y is None else y.copy()
@@ -562,8 +562,8 @@ def _tables(estimator: Any, shape: tuple[int, int], seed: int) -> list[_Table]:
 def _targets(estimator: Any) -> tuple[Any, Any, Any, Any]:
     """Return the least, the largest and a middle target; None at the end: there are none."""
     if hasattr(estimator, "classes"):
-        given = listed(estimator.classes)
-        classes = [0, 1] if given is None else list(given)
+        labels = listed(estimator.classes)
+        classes = [0, 1] if labels is None else list(labels)
         return classes[0], classes[-1], classes[len(classes) // 2], "labels"
     if hasattr(estimator, "target_bounds"):
         low, high = listed(estimator.target_bounds) or (0.0, 1.0)
@@ -584,7 +584,7 @@ def _replay(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
 
     for seed in range(n_trials):
         record, moved = replayed(run, _tables(estimator, shape, seed), seed=seed)
-        limits = _named(record, len(moved))
+        limits = _named_limits(record, len(moved))
         if len(limits) != len(moved):
             raise UnsupportedMechanismError(
                 f"{type(record).__name__} explains {len(limits)} of {len(moved)} releases: use "
@@ -601,10 +601,10 @@ def _replay(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
         risk = (1 - confidence) / len(scales)
         short = max(over_drawn(scale, risk) for scale in scales.values())
         findings.append(Finding("noise that is drawn", 1.0, short))
-    return _answer("replay", "distance over noise; noise over what is drawn", fitted[0], findings)
+    return _audited("replay", "distance over noise; noise over what is drawn", fitted[0], findings)
 
 
-def _named(record: Any, n_calls: int) -> list[tuple[str, float]]:
+def _named_limits(record: Any, n_calls: int) -> list[tuple[str, float]]:
     """Return the name of the part and the largest distance of each release of a record."""
     names = getattr(record, "names", None)
     if any(isinstance(one, ObjectivePerturbation) for one in getattr(record, "mechanisms", ())):
@@ -614,10 +614,10 @@ def _named(record: Any, n_calls: int) -> list[tuple[str, float]]:
         )
     if names is None:
         return [(type(record).__name__, limit) for limit in allowed(record, n_calls)]
-    found: list[tuple[str, float]] = []
+    limits: list[tuple[str, float]] = []
     for name, part in zip(names, record.mechanisms, strict=True):
-        found += [(name, limit) for limit in allowed(part, n_calls - len(found))]
-    return found
+        limits += [(name, limit) for limit in allowed(part, n_calls - len(limits))]
+    return limits
 
 
 def over_drawn(scale: float, risk: float) -> float:
@@ -670,7 +670,7 @@ def _canary(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
         Finding(f"true positive rate at {false:.3f}", 1 - float(guarantee.tradeoff(false)), caught),
         Finding("epsilon", fitted.epsilon_, _epsilon_of(guarantee, caught, false, delta)),
     ]
-    return _answer("canary", f"lower bounds, at a confidence of {confidence:g}", fitted, findings)
+    return _audited("canary", f"lower bounds, at a confidence of {confidence:g}", fitted, findings)
 
 
 def _runs(table: _Table, estimator: Any, n_runs: int) -> np.ndarray:
@@ -689,10 +689,10 @@ def _published(value: Any) -> np.ndarray:
         names = (
             [name for name in vars(value) if name.endswith("_")] if hasattr(value, "fit") else []
         )
-    held = [
+    values = [
         getattr(value, name) for name in sorted(names) if name not in ("mechanism_", "privacy_")
     ]
-    return np.concatenate([np.empty(0), *map(_published, held)])
+    return np.concatenate([np.empty(0), *map(_published, values)])
 
 
 def _epsilon_of(guarantee: Guarantee, caught: float, false: float, delta: float) -> float:
@@ -707,9 +707,9 @@ def _epsilon_of(guarantee: Guarantee, caught: float, false: float, delta: float)
     return max([0.0, *(math.log(up / down) for up, down in ratios if up > 0 and down > 0)])
 
 
-def _answer(kind: str, measure: str, fitted: Any, findings: list[Finding]) -> Audit:
+def _audited(kind: str, measure: str, fitted: Any, findings: list[Finding]) -> Audit:
     """Return the audit of a fitted configuration."""
     solver = f", solver {fitted.solver_}" if hasattr(fitted, "solver_") else ""
     shape = f"{fitted.n_samples_} x {fitted.n_features_in_}"
-    what = f"{type(fitted).__name__} on {shape}{solver}"
-    return Audit(kind, what, measure, tuple(findings), fitted.epsilon_, fitted.delta_)
+    configuration = f"{type(fitted).__name__} on {shape}{solver}"
+    return Audit(kind, configuration, measure, tuple(findings), fitted.epsilon_, fitted.delta_)

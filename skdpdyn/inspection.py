@@ -125,12 +125,12 @@ class PrivacyDynamicsDisplay(Display):
         delta = checked_number(delta, "delta", lambda x: 0 <= x <= 1, "in [0, 1]")
         if order is not None:
             order = checked_number(order, "order", lambda x: x > 1, "None or a number > 1")
-        own = getattr(mechanism, length)
-        last = own if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
-        if last > own and _fields_by_step(mechanism):
+        n_run = getattr(mechanism, length)
+        last = n_run if max_steps is None else checked_count(max_steps, "max_steps", largest=10**15)
+        if last > n_run and _fields_by_step(mechanism):
             raise UnsupportedMechanismError(
                 f"max_steps={last}: the steps differ, and the record says nothing of steps "
-                f"after {own}"
+                f"after {n_run}"
             )
         steps = np.unique(
             np.geomspace(1, last, checked_count(n_points, "n_points", least=2)).round().astype(int)
@@ -155,7 +155,7 @@ class PrivacyDynamicsDisplay(Display):
             curves=curves,
             ylabel=ylabel,
             target=target,
-            n_steps=own,
+            n_steps=n_run,
             xlabel=length.removeprefix("n_"),
             title=title,
         )
@@ -189,7 +189,7 @@ class PrivacyDynamicsDisplay(Display):
             If what ran has no number of steps to vary.
         """
         estimator = _fitted(estimator)
-        mechanism, own = (
+        mechanism, options = (
             estimator.mechanism_,
             {"title": "NOT PRIVATE" if estimator.leaks_ else None},
         )
@@ -198,17 +198,17 @@ class PrivacyDynamicsDisplay(Display):
         ]
         if len(training) == 1:  # the training after releases that prepared it
             (mechanism,) = training
-            own["title"] = own["title"] or "the training alone"
+            options["title"] = options["title"] or "the training alone"
         length = _length(mechanism)
         if length is not None and not _fields_by_step(mechanism):
-            own["max_steps"] = 4 * getattr(mechanism, length)
+            options["max_steps"] = 4 * getattr(mechanism, length)
         if kwargs.get("order") is None:
             delta = kwargs.get("delta", estimator.delta_)
-            own |= {
+            options |= {
                 "delta": delta,
                 "target": None if training else estimator.privacy_.epsilon(delta),
             }
-        return cls.from_mechanism(mechanism, **{**own, **kwargs}, ax=ax, plot=plot)
+        return cls.from_mechanism(mechanism, **{**options, **kwargs}, ax=ax, plot=plot)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw.
@@ -614,15 +614,15 @@ class CoefficientDisplay(Display):
         -------
         CoefficientDisplay
         """
-        kept = [
+        places = [
             i
             for i, name in enumerate(summary.names)
             if summary.answered[i] and not name.endswith("intercept")
         ]
         ratio = summary.ratio_shown(odds_ratios)
-        numbers = np.column_stack([summary.params, summary.conf_int()])[kept].T
+        numbers = np.column_stack([summary.params, summary.conf_int()])[places].T
         estimates, low, high = np.exp(numbers) if ratio else numbers
-        names = tuple(summary.names[i] for i in kept)
+        names = tuple(summary.names[i] for i in places)
         display = cls(names=names, estimates=estimates, low=low, high=high)
         if ratio:
             display.xlabel, display.reference = ratio, 1.0
@@ -751,13 +751,13 @@ class ShapeDisplay(Display):
         """
         model = estimator[-1] if hasattr(estimator, "steps") else estimator
         shapes = model.shapes_
-        wanted = columns
+        names = columns
         if columns is None:
             singles = model.terms_[1 : 1 + model.n_features_in_]
-            wanted = [name for name in model.term_importances_ if name in singles][:_MOST_SHAPES]
-        if unknown := [name for name in wanted if name not in shapes]:
+            names = [name for name in model.term_importances_ if name in singles][:_MOST_SHAPES]
+        if unknown := [name for name in names if name not in shapes]:
             raise ValueError(f"columns {unknown} are not among {list(shapes)}")
-        display = cls(shapes={name: shapes[name] for name in wanted}, output=output)
+        display = cls(shapes={name: shapes[name] for name in names}, output=output)
         return display.plot() if plot else display
 
     def plot(self, axes: Any = None) -> Self:

@@ -257,9 +257,9 @@ def plan(
             else:
                 sizes = [least(lambda x: mean(x, epsilons), goal, SAMPLES)]
         points = [
-            PlannedScore(size, of, *_interval(found))
+            PlannedScore(size, of, *_interval(drawn))
             for size in sizes
-            for of, found in zip(epsilons, scores(_SHAPES, size, epsilons), strict=True)
+            for of, drawn in zip(epsilons, scores(_SHAPES, size, epsilons), strict=True)
         ]
     return PlannedScores(truth.name, truth.best, tuple(points))
 
@@ -440,9 +440,9 @@ def _counts(bounds: Any, d2: float, mean_count: float) -> _Truth:
 
 
 def _slope(
-    reached: Callable[[float], float], wanted: float, name: str, most: float = 50.0
+    reached: Callable[[float], float], target: float, name: str, most: float = 50.0
 ) -> float:
     """Return the slope whose score without privacy equals the user's guess."""
-    if not reached(most) > wanted:
-        raise ValueError(f"{name}={wanted}: no linear model of such a target reaches it")
-    return float(brentq(lambda slope: reached(slope) - wanted, 1e-6, most, xtol=1e-4))
+    if not reached(most) > target:
+        raise ValueError(f"{name}={target}: no linear model of such a target reaches it")
+    return float(brentq(lambda slope: reached(slope) - target, 1e-6, most, xtol=1e-4))

@@ -124,8 +124,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         checked_choice(self.missing, "missing", ["error", "pass", "indicator"])
         with all_or_nothing(self) as scaler:
             validated(scaler, form_of(X), dtype=DTYPES, ensure_all_finite=_finite(self.missing))
-            given = apply_schema(copy(self)).bounds
-            scaler.bounds_ = _bounds_of(scaler, "bounds", given)
+            bounds = apply_schema(copy(self)).bounds
+            scaler.bounds_ = _bounds_of(scaler, "bounds", bounds)
             scaler.feature_range_, scaler.missing_ = (low, high), self.missing
         return self
 
@@ -183,10 +183,10 @@ def _finite(missing):
     return True if missing == "error" else "allow-nan"
 
 
-def _bounds_of(estimator, parameter, given):
+def _bounds_of(estimator, parameter, bounds):
     """Return the bounds that are given for the columns of an estimator."""
     names = getattr(estimator, "feature_names_in_", None)
-    return bounds_by_column(given, parameter, estimator.n_features_in_, names)
+    return bounds_by_column(bounds, parameter, estimator.n_features_in_, names)
 
 
 class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -71,14 +71,14 @@ MUTATIONS = [
     ),
     Mutation(
         "what is bought first has another share once classes are known",
-        "shares = {name: kept.get(name, share) for name, share in shares.items()}",
-        "kept, others = {}, shares",
+        "shares = {name: fixed.get(name, share) for name, share in shares.items()}",
+        "fixed, others = {}, shares",
         "tests/test_declare.py -k conditioning",
     ),
     Mutation(
         "a report calls bought labels public",
-        'taken = taken or self.family.targets.parameter in getattr(self, "bought_", ())',
-        "taken = bool(taken)",
+        'is_private = is_private or self.family.targets.parameter in getattr(self, "bought_", ())',
+        "is_private = bool(is_private)",
         "tests/test_declare.py -k says",
     ),
     Mutation(
@@ -101,13 +101,13 @@ MUTATIONS = [
     ),
     Mutation(
         "a report does not say what weights may follow from",
-        'own = [f"that each weight follows from its own {unit} alone"] * weighted',
-        "own = [] * weighted",
+        'of_weights = [f"that each weight follows from its own {unit} alone"] * weighted',
+        "of_weights = [] * weighted",
         "tests/test_weights.py -k population",
     ),
     Mutation(
         "what a fit was given leaks nothing",
-        "dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state)))",
+        "dict.fromkeys((*leaks, *lent_leaks, *seed_leaks(self.random_state)))",
         "dict.fromkeys((*leaks, *seed_leaks(self.random_state)))",
         "tests/test_start.py -k hides",
     ),
@@ -206,8 +206,8 @@ MUTATIONS = [
     ),
     Mutation(
         "JSON written without adjacency",
-        "stored = {name: to_dict(getattr(value, name)) for name in kept}",
-        'stored = {name: to_dict(getattr(value, name)) for name in kept if name != "adjacency"}',
+        "stored = {name: to_dict(getattr(value, name)) for name in names}",
+        'stored = {name: to_dict(getattr(value, name)) for name in names if name != "adjacency"}',
         "tests/test_bounds_travel.py",
     ),
     Mutation(
@@ -644,7 +644,7 @@ MUTATIONS = [
     ),
     Mutation(
         "rounded profiles pay one side",
-        "epsilon, something = exact + 2 * own",
+        "epsilon, something = exact + 2 * side",
         "epsilon, something = exact",
         "tests/test_bounds_conformance.py -k rounding",
     ),
@@ -656,8 +656,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a batch without the record hides as one with it",
-        "rest = q - (1 - q) * np.expm1(epsilon)",
-        "rest = q - np.expm1(epsilon)",
+        "slack = q - (1 - q) * np.expm1(epsilon)",
+        "slack = q - np.expm1(epsilon)",
         "tests/test_bounds_exact.py -k one_by_one",
     ),
     Mutation(
@@ -734,8 +734,8 @@ MUTATIONS = [
     ),
     Mutation(
         "records that train and score pay for the dearer of both",
-        "fits.compose(score) if self.held.shared",
-        "largest([fits, score]) if self.held.shared",
+        "fits.compose(score) if self.held_out.shared",
+        "largest([fits, score]) if self.held_out.shared",
         "tests/test_model_selection.py -k guarantees_that_are_not_gaussian",
     ),
     Mutation(
@@ -920,7 +920,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a search by persons scores rows without weights",
-        'of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held]]',
+        'of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held_out]]',
         "pass",
         "tests/test_spent.py -k 'always and search'",
     ),

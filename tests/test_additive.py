@@ -39,7 +39,7 @@ from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
 from skdpdyn.training.plan import plan
 from skdpdyn.training.reading import read
 from skdpdyn.training.request import request_of
-from skdpdyn.training.values import Seen
+from skdpdyn.training.values import DataFacts
 
 RNG = np.random.default_rng(0)
 N = 4000
@@ -403,7 +403,7 @@ def test_a_cell_depends_on_nothing_but_the_value():
     assert codes.tolist() == [0] * 6 + [1] * 3 + [2] * len(none) + [3, 2, 2]
     rows = [[0.5, 1], [0.2, "x"], [0.1, 1.0]]
     model = clone(PRIVATE).set_params(bounds={0: (0, 1)}, categories={1: "auto"})
-    (column, codes), *_ = read_cells(model, rows, reset=True).seen.values()
+    (column, codes), *_ = read_cells(model, rows, reset=True).private_levels.values()
     assert (column.levels, codes.tolist()) == ((1, "x"), [0, 1, 0])
 
 
@@ -465,7 +465,7 @@ def test_a_level_of_one_record_shows_no_more_often_than_is_paid_for(
     n_draws, shown = 3000, 0
     (generator,) = generators(0)
     with read(model, frame, alone, owners, None) as reading:
-        planned = plan(request_of(model, *reading.shape, Seen(columns=reading.columns)))
+        planned = plan(request_of(model, *reading.shape, DataFacts(columns=reading.columns)))
         for _ in range(n_draws):
             spending = Spending(planned.budget, planned.shares, generator)
             columns = COLUMN_LEVELS.first(model, reading, planned.request, spending).columns

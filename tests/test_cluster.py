@@ -687,7 +687,7 @@ def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
     with_signal = signal.SIGSTOP if phase == "frozen" else signal.SIGKILL
     if phase == "frozen":
         monkeypatch.setattr(driver, "LIMIT", 3.0)
-    wait, asked, awaited = distributed.wait, driver.Session._asked, driver.Session._awaited
+    wait, asked, awaited = distributed.wait, driver.Session._send, driver.Session._awaited
     stopped, names = [], []
 
     def stop_at(when):
@@ -709,7 +709,7 @@ def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
         return awaited(self, share, call)
 
     monkeypatch.setattr(distributed, "wait", waiting)
-    monkeypatch.setattr(driver.Session, "_asked", asking)
+    monkeypatch.setattr(driver.Session, "_send", asking)
     monkeypatch.setattr(driver.Session, "_awaited", awaiting)
     start = time.monotonic()
     assert_same_fit(fitted("default", remote(X, SIZE), remote(y > 0, SIZE)), expected)

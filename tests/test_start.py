@@ -276,7 +276,7 @@ def test_whatever_has_coefficients_is_named_as_a_model():
         model = PrivateLogisticRegression(classes=[False, True], start=value).fit(X, Y)
         (source,) = model.sources_
         assert source.guarantee is None
-        assert source.what == f"start: a {type(value).__name__}"
+        assert source.label == f"start: a {type(value).__name__}"
         assert set(source.leaks) <= set(model.leaks_)
     of_class = PrivateLogisticRegression(classes=[False, True], start=type("Own", (), numbers))
     with pytest.raises(ValueError, match="must be None, a fitted linear model or a pair"):

@@ -63,13 +63,13 @@ def on_scales(
     ([0.0, 0.1, 1.0], [0.0, 0.67, 1.0])
     """
     values = np.clip(values, low, high)
-    found = []
+    places = []
     if "linear" in scales:
-        found.append((values - low) / (high - low))
+        places.append((values - low) / (high - low))
     if "log" in scales and low <= 0 <= high:
         first, last = _logarithm(np.array([low, high]), low, high)
-        found.append((_logarithm(values, low, high) - first) / (last - first))
-    return found
+        places.append((_logarithm(values, low, high) - first) / (last - first))
+    return places
 
 
 def cosines(scale: np.ndarray, n_terms: int, decay: float) -> np.ndarray:
@@ -161,13 +161,13 @@ class Levels:
         places = {level: place for place, level in enumerate(self.levels)}
         values = [*map(level_of, values)] if self.learnt else values
         try:
-            found = [
+            codes = [
                 missing if value is None or value != value else places.get(value, other)
                 for value in values
             ]
         except TypeError:  # a value that has no hash, or an ambiguous truth as pandas.NA has
-            found = [_place(value, places, other, missing) for value in values]
-        return np.array(found, dtype=np.intp)
+            codes = [_place(value, places, other, missing) for value in values]
+        return np.array(codes, dtype=np.intp)
 
 
 def level_of(value: Any) -> str | int | tuple[()] | None:
@@ -192,8 +192,8 @@ def _is_plain(text):
 
 def levels_in(values: Any) -> tuple[str | int, ...]:
     """Return the levels that occur among values, by value: private."""
-    found: Any = set(map(level_of, np.asarray(values, dtype=object).tolist())) - {None, ()}
-    return tuple(sorted(found, key=lambda level: (isinstance(level, str), level)))
+    levels: Any = set(map(level_of, np.asarray(values, dtype=object).tolist())) - {None, ()}
+    return tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
 
 
 def _place(value, places, other, missing):
@@ -208,16 +208,16 @@ def _place(value, places, other, missing):
 
 def _distribution(parts, std, least, deviations):
     """Return the part of the records below the middle of each cell; cells of noise are merged."""
-    ends, mass, held, first = [0], [], 0.0, 0
+    ends, mass, pooled, first = [0], [], 0.0, 0
     for cell, part in enumerate(parts.tolist()):
-        held += part
-        if held >= max(least, deviations * std * math.sqrt(cell + 1 - first)):
+        pooled += part
+        if pooled >= max(least, deviations * std * math.sqrt(cell + 1 - first)):
             ends.append(cell + 1)
-            mass.append(held)
-            held, first = 0.0, cell + 1
+            mass.append(pooled)
+            pooled, first = 0.0, cell + 1
     if ends[-1] < len(parts):
         ends.append(len(parts))
-        mass.append(max(held, 0.0) if mass else 1.0)
+        mass.append(max(pooled, 0.0) if mass else 1.0)
     below = np.append(0.0, np.cumsum(mass))
     return tuple(np.interp(np.arange(len(parts)) + 0.5, ends, below / below[-1]).tolist())
 
@@ -381,10 +381,10 @@ class Expansion:
 
     def _scales(self, j):
         column = self.columns[j]
-        found = on_scales(column.middles, column.low, column.high, column.scales)
+        scales = on_scales(column.middles, column.low, column.high, column.scales)
         if self.distributions is not None:
-            found.append(np.asarray(self.distributions[j]))
-        return found
+            scales.append(np.asarray(self.distributions[j]))
+        return scales
 
     def _of_numbers(self, j):
         table = np.zeros((self.columns[j].n_cells, self.widths[j]))
@@ -396,15 +396,15 @@ class Expansion:
     @cached_property
     def low(self) -> np.ndarray:
         """Numbers of each cell that products multiply: low cosines, or a level."""
-        found = np.zeros((self.n_cells, int(np.diff(self.low_starts).max())))
+        factors = np.zeros((self.n_cells, int(np.diff(self.low_starts).max())))
         for j, (first, column) in enumerate(zip(self.starts, self.columns, strict=False)):
             n = self.low_starts[j + 1] - self.low_starts[j]
             if isinstance(column, Levels):
-                found[first : first + n, :n] = np.eye(n)
+                factors[first : first + n, :n] = np.eye(n)
             else:
                 rows = slice(first, first + column.n_cells - 1)
-                found[rows, :n] = cosines(self._scales(j)[-1], self.order, 0.0)
-        return found
+                factors[rows, :n] = cosines(self._scales(j)[-1], self.order, 0.0)
+        return factors
 
     @cached_property
     def low_starts(self) -> np.ndarray:
@@ -437,10 +437,10 @@ class Expansion:
     @property
     def mixed(self) -> np.ndarray:
         """Whether two features are in one of the blocks, of shape (n_features, n_features)."""
-        found = np.zeros((self.n_features,) * 2, dtype=bool)
+        is_mixed = np.zeros((self.n_features,) * 2, dtype=bool)
         for block in self.blocks:
-            found[np.ix_(block, block)] = True
-        return found
+            is_mixed[np.ix_(block, block)] = True
+        return is_mixed
 
     def tails(self) -> dict[tuple[int, int], PairProducts]:
         """Return the products of each pair beyond the lowest, where there are any."""
@@ -497,8 +497,8 @@ class Expansion:
     @cached_property
     def places(self) -> np.ndarray:
         """Places of both factors of the products of all pairs, of shape (2, n_products)."""
-        found = [factor[:2] for of in self.factors for factor in of]
-        return np.ascontiguousarray(np.array(found, dtype=np.int64).reshape(-1, 2).T)
+        places = [factor[:2] for of in self.factors for factor in of]
+        return np.ascontiguousarray(np.array(places, dtype=np.int64).reshape(-1, 2).T)
 
     @cached_property
     def pair_weights(self) -> np.ndarray:
@@ -515,10 +515,10 @@ class Expansion:
 
     def products(self, codes: np.ndarray) -> np.ndarray:
         """Return the last features of rows, products of pairs, shape (n_rows, n_products)."""
-        found = np.empty((len(codes), self.pair_weights.size))
+        products = np.empty((len(codes), self.pair_weights.size))
         tables = self.starts, self.low, self.low_starts, self.places
-        write_products(codes, *tables, self.pair_weights, found)
-        return found
+        write_products(codes, *tables, self.pair_weights, products)
+        return products
 
     def terms(
         self, codes: np.ndarray, weights: np.ndarray, centres: np.ndarray, factor: np.ndarray
@@ -540,12 +540,12 @@ class Expansion:
         -------
         ndarray of shape (n_outputs, n_rows, n_columns + n_pairs)
         """
-        found = np.empty((len(weights), len(codes), len(self.columns) + len(self.pairs)))
+        terms = np.empty((len(weights), len(codes), len(self.columns) + len(self.pairs)))
         ends = np.append(0, np.cumsum([*map(len, self.factors)])).astype(np.int64)
         tables = self.starts, self.low, self.low_starts, self.places, ends
-        for of_output, centre, out in zip(weights, centres, found, strict=True):
+        for of_output, centre, out in zip(weights, centres, terms, strict=True):
             write_terms(codes, *tables, of_output, centre, factor, out)
-        return found
+        return terms
 
     # --- the linear map between features and what kernels read, and its transpose ----------------
 
@@ -567,11 +567,11 @@ class Expansion:
 
     def features(self, sums: np.ndarray) -> np.ndarray:
         """Return the transpose of `cells` times sums over rows, of shape (n_features,)."""
-        found = np.empty(self.n_features)
+        features = np.empty(self.n_features)
         for j, table in enumerate(self.tables):
-            found[self.slices[j]] = sums[self.starts[j] : self.starts[j + 1]] @ table
-        found[sum(self.widths) :] = sums[self.n_cells :] * self.pair_weights
-        return found
+            features[self.slices[j]] = sums[self.starts[j] : self.starts[j + 1]] @ table
+        features[sum(self.widths) :] = sums[self.n_cells :] * self.pair_weights
+        return features
 
     # --- distributions of columns -----------------------------------------------------------------
 
@@ -616,13 +616,13 @@ class Expansion:
         deviations : float
             And until they stand so many standard deviations out of their noise.
         """
-        found = tuple(
+        distributions = tuple(
             _distribution(parts[first : first + column.n_cells - 1], std, least, deviations)
             if isinstance(column, Numbers)
             else None
             for first, column in zip(self.starts, self.columns, strict=False)
         )
-        return replace(self, distributions=found)
+        return replace(self, distributions=distributions)
 
 
 def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None) -> np.ndarray:

@@ -127,9 +127,9 @@ def release(point, scale, generator, distribution="gaussian", n_threads=1):
     keys = generator.bit_generator.random_raw(2 * len(places)).reshape(-1, 2)
 
     def block(k):
-        own = np.random.Generator(AESCounter(key=int.from_bytes(keys[k].tobytes())))
+        of_block = np.random.Generator(AESCounter(key=int.from_bytes(keys[k].tobytes())))
         part = slice(places[k], places[k] + _BLOCK)
-        return exact.release(numbers[part], scales[part], own)
+        return exact.release(numbers[part], scales[part], of_block)
 
     blocks = in_threads(block, range(len(places)), n_threads)
     return np.concatenate(list(blocks)).reshape(point.shape)

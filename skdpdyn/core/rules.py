@@ -596,8 +596,8 @@ def with_momentum(plain: float, is_equal: bool) -> tuple[int, float, float]:
     and Adult's at epsilon 0.3 is 0.003 higher.
     """
     c = momentum_steps(is_equal)
-    wanted = c / 2 + math.sqrt(c * (c / 4 + plain)) if is_equal else math.sqrt(c * plain)
-    n_steps = max(math.ceil(min(plain, wanted)), MIN_STEPS)
+    enough = c / 2 + math.sqrt(c * (c / 4 + plain)) if is_equal else math.sqrt(c * plain)
+    n_steps = max(math.ceil(min(plain, enough)), MIN_STEPS)
     left = max(1 - n_steps / plain, 0.0)
     return (n_steps, left / (2 - left), 2 / (2 - left)) if is_equal else (n_steps, left, 1.0)
 

@@ -137,8 +137,8 @@ class Schema:
 def apply_schema(model: Any) -> Any:
     """Set on an estimator what its schema says in place of "auto" and None, and return it."""
     for name, fact in facts_of(getattr(model, "schema", None)).items():
-        given = getattr(model, name, ())
-        if fact is not None and (given is None or is_auto(given)):
+        value = getattr(model, name, ())
+        if fact is not None and (value is None or is_auto(value)):
             setattr(model, name, fact)
     return model
 

@@ -156,7 +156,7 @@ class Spending:
     shares: Mapping[str, Share]
     generator: Generator
     # called with the number of releases after each of them
-    told: Callable[[int], None] | None = field(default=None, init=False)
+    progress: Callable[[int], None] | None = field(default=None, init=False)
     n_threads: int = field(default=1, init=False)  # that draw noise
     _names: list[str] = field(default_factory=list, init=False)
     _records: list[Mechanism] = field(default_factory=list, init=False)
@@ -228,8 +228,8 @@ class Spending:
         self.note(name, record or _gaussian(multiplier, self.adjacency))
         noise = sensitivity * multiplier * np.asarray(scale)
         noisy = release(value, noise, self.generator, n_threads=self.n_threads)
-        if self.told is not None:
-            self.told(len(self._names))
+        if self.progress is not None:
+            self.progress(len(self._names))
         return noisy
 
     def note(self, name: str, record: Mechanism) -> None:

@@ -86,12 +86,12 @@ class Rows(ABC):
     # --- what a source offers ---------------------------------------------------------------------
 
     @abstractmethod
-    def open_sums(self, what: Gradients) -> Callable[..., np.ndarray]:
+    def open_sums(self, gradients: Gradients) -> Callable[..., np.ndarray]:
         """Return the adder of gradients over rows, point by point, in the rows' number of threads.
 
         Parameters
         ----------
-        what : Gradients
+        gradients : Gradients
             The sum to compute, with its number of chunks, see `skdpdyn.kernels.passes`;
             ``of_batches``: over chosen rows, which only a source that `draws` is asked for.
 
@@ -216,8 +216,8 @@ class Rows(ABC):
                 f"{type(self).__name__} cannot draw batches. Use solver='auto', or an array in "
                 "memory"
             )
-        what = Gradients.of(objective, self, of_batches)
-        return Point(what, self.map), self.open_sums(what)
+        gradients = Gradients.of(objective, self, of_batches)
+        return Point(gradients, self.map), self.open_sums(gradients)
 
     def targets(self) -> np.ndarray:
         """Return the targets as a user has them, for what is bought of them.
@@ -590,7 +590,7 @@ class RowsInPieces(Rows):
         size = moment_chunk(self.n_records, self.shape[1], self.is_sparse)
         for piece in self.pieces():
             piece.add_to(total, statistic, chunks.edges_of(piece.shape[0], size))
-        return statistic.answer(total.value(), self.shape[1])
+        return statistic.from_sums(total.value(), self.shape[1])
 
 
 class TargetsElsewhere(Rows):
@@ -644,8 +644,8 @@ def moment_chunk(n_records: int, n_features: int, is_sparse: bool) -> int:
     A 64th of the records, or 1,024 to 4,096 rows, or fewer where these would be large.
     """
     size = min(max(n_records // 64, _LEAST_CHUNK), _LARGEST_CHUNK)
-    held = min(n_features, _STORED) if is_sparse else n_features
-    return max(min(size, _CHUNK_NUMBERS // held) // _MULTIPLE, 1) * _MULTIPLE
+    width = min(n_features, _STORED) if is_sparse else n_features
+    return max(min(size, _CHUNK_NUMBERS // width) // _MULTIPLE, 1) * _MULTIPLE
 
 
 def sum_rounding(

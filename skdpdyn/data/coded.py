@@ -41,7 +41,7 @@ class Coded:
     ndim = 2
     kind: type[LocalRows]  # of rows that are made of them
     # of columns of private levels: those that occur, and which of them each row has
-    seen: Mapping[int, tuple[Levels, np.ndarray]] = MappingProxyType({})
+    private_levels: Mapping[int, tuple[Levels, np.ndarray]] = MappingProxyType({})
     # where columns of numbers have bounds that are bought: what yields places of rows, in order,
     # and a function of a column's number that returns its numbers there
     portions: Callable[[], Iterator[tuple[slice, Callable[[int], np.ndarray]]]] | None = None
@@ -105,18 +105,18 @@ class CodedRows(LocalRows):
     def with_expansion(self, expansion: Expansion) -> "CodedRows":
         """Return the same cells under other tables."""
         rows = copy.copy(self)
-        rows._kept = []
+        rows._cached = []
         rows.X = Coded(self.X.codes, expansion)
         return rows
 
     def summed(self, statistic: Statistic) -> np.ndarray:
         """See `LocalRows.summed`: by the tables of cells, wherever no row is scaled into a ball."""
-        if statistic.of == "rows" and statistic.what == SUM and self._within(statistic.radius):
+        if statistic.of == "rows" and statistic.kind == SUM and self._within(statistic.radius):
             return self._column_sums()
         if statistic.of == "mapped" and not statistic.constant and self._within(self.map.radius):
-            if statistic.what == COUNTS:
+            if statistic.kind == COUNTS:
                 return self._length_counts(statistic)
-            if statistic.what == OUTER and self._mixes_blocks():
+            if statistic.kind == OUTER and self._mixes_blocks():
                 with one_blas_thread():
                     return self._second_moment()
         return super().summed(statistic)
@@ -213,18 +213,18 @@ class CodedRows(LocalRows):
             return super()._lengths(data_norm)
         if not self._mixes_blocks():
             return super()._lengths(data_norm)
-        if (kept := self._taken()) is not None:
-            return kept
+        if (lengths := self._take_cached()) is not None:
+            return lengths
         with one_blas_thread():
             squares = self._squares(*self._moved())
         squares += self._rounding_of_squares()
         return np.ones(squares.size), np.sqrt(squares, out=squares)
 
-    def _taken(self):
-        """See `LocalRows._taken`: lengths stay known."""
-        if not (self._kept and self.map.moves_like(self._kept[0])):
+    def _take_cached(self):
+        """See `LocalRows._take_cached`: lengths stay known."""
+        if not (self._cached and self.map.moves_like(self._cached[0])):
             return None
-        return np.ones(self.shape[0]), self._kept[1].copy()
+        return np.ones(self.shape[0]), self._cached[1].copy()
 
     def _rounding_of_squares(self):
         """Return the largest error of `_squares`; with it added, no square is too small.
@@ -276,7 +276,7 @@ class CodedRows(LocalRows):
 
     def _length_counts(self, statistic):
         lengths, grain = self._lengths(1.0)[1], statistic.grain
-        self._kept[:] = self.map, lengths
+        self._cached[:] = self.map, lengths
         weight = np.floor(self.weight * grain) / grain if self.weight.size else None
         places = np.searchsorted(statistic.thresholds, lengths)
         counts = np.bincount(places, weight, len(statistic.thresholds) + 1)

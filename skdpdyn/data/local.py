@@ -119,7 +119,7 @@ class LocalRows(Rows):
         if map is not None:
             map.check(self.shape[1], self.is_sparse)
         self.map: Any = map  # RowMap or None
-        self._kept: list = []  # a map, and factors and lengths of rows under it
+        self._cached: list = []  # a map, and factors and lengths of rows under it
 
     def weighted_by(self, factor: np.ndarray) -> "LocalRows":
         """Return the same rows with weights times ``factor``, a number in [0, 1] for each row."""
@@ -207,14 +207,14 @@ class LocalRows(Rows):
         part, rows = copy.copy(self), slice(first, last)
         part.X, part.y = self.X[rows], self.y[rows]
         part.weight, part.exposure = self.weight[rows], self.exposure[rows]
-        part._kept = []
+        part._cached = []
         return part
 
-    def open_sums(self, what) -> LocalSums | BatchSums:
+    def open_sums(self, gradients) -> LocalSums | BatchSums:
         """See `Rows.open_sums`."""
-        if what.of_batches:
-            return BatchSums(what, self)
-        return LocalSums(what, self, self.chunk_edges(what.n_chunks), self.n_threads)
+        if gradients.of_batches:
+            return BatchSums(gradients, self)
+        return LocalSums(gradients, self, self.chunk_edges(gradients.n_chunks), self.n_threads)
 
     def of_records(self, chosen: np.ndarray) -> np.ndarray:
         """Return the places of the rows of some records, record by record."""
@@ -310,22 +310,24 @@ class LocalRows(Rows):
         room = allowance(objective, dtype or self.dtype, n_chunks, aligned, *terms)
         return self._bounded(objective, room)
 
-    def bounded_for(self, what) -> BoundedRows:
+    def bounded_for(self, gradients) -> BoundedRows:
         """Return the factors and bounds of rows for `skdpdyn.kernels.passes.Gradients`.
 
         If the budget pays for rounding, they leave no room for it. A softmax that is not clipped is
         not clamped either then, for that would be no contraction.
         """
-        objective = what.objective
+        objective = gradients.objective
         if objective.exact:
-            return self.bounded(objective, what.n_chunks, what.precision, what.aligned)
+            return self.bounded(
+                objective, gradients.n_chunks, gradients.precision, gradients.aligned
+            )
         return self._bounded(objective.unclamped() if objective.contracts else objective, 0.0)
 
     def _bounded(self, objective, room):
         n_rows, has_centre = self.shape[0], self.map is not None and self.map.centre is not None
         is_divided = objective.residuals and self._has_scales  # lengths do not matter then
-        kept = self._scaled[2:] if is_divided else self._taken()
-        scale, offset = kept or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
+        cached = self._scaled[2:] if is_divided else self._take_cached()
+        scale, offset = cached or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
         limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.char)
         largest, common = objective.loss.lipschitz, self.common
         of_limit = objective.clip / common, objective.intercept_scaling, largest / common, 1 - room
@@ -335,7 +337,7 @@ class LocalRows(Rows):
             norms = np.zeros(limit[part].size)
             if not is_divided:
                 lengths = scale[part], offset[part]
-                if not kept:
+                if not cached:
                     lengths = self.part(first, part.stop)._lengths(objective.data_norm)
                 scale[part], moved, of_rows = self._divided(*lengths)
                 norms = norms if objective.residuals else of_rows
@@ -360,10 +362,10 @@ class LocalRows(Rows):
             return self.exposure * self.weight
         return self.exposure if self.exposure.size else self.weight
 
-    def _taken(self):
+    def _take_cached(self):
         """Return the cached factors and lengths of rows under this map, and clear the cache."""
-        cached = self._kept[:]
-        self._kept.clear()  # of copies too: whoever has the numbers writes over them
+        cached = self._cached[:]
+        self._cached.clear()  # of copies too: whoever has the numbers writes over them
         is_alike = cached and self.map is not None and self.map.moves_like(cached[0])
         return cached[1:] if is_alike else None
 
@@ -373,7 +375,7 @@ class LocalRows(Rows):
         """See `Rows.summed`, in as many threads as the rows say."""
         total = Total((statistic.n_sums(self.shape[1]),))
         self.add_to(total, statistic, self.moment_edges())
-        return statistic.answer(total.value(), self.shape[1])
+        return statistic.from_sums(total.value(), self.shape[1])
 
     def add_to(self, total: Total, statistic: Statistic, edges: np.ndarray) -> None:
         """Add the sums of chunks of a statistic to those before them, in order."""
@@ -389,13 +391,13 @@ class LocalRows(Rows):
             width = self.shape[1] if to is None else to.shape[1]
             at_once = max(1, _DENSE_NUMBERS // (width * max(1, int(np.diff(edges).max(initial=0)))))
             for first in range(0, edges.size - 1, at_once):
-                some = edges[first : first + at_once + 1]
-                rows, of_dense = self.part(int(some[0]), int(some[-1]))._made_dense(statistic)
-                rows.add_to(total, of_dense, some - some[0])
+                span = edges[first : first + at_once + 1]
+                rows, of_dense = self.part(int(span[0]), int(span[-1]))._made_dense(statistic)
+                rows.add_to(total, of_dense, span - span[0])
             return
         else:
             run = self._pass(statistic)
-        if statistic.what in (OCTAVES, SPLIT):  # exact, however they are added up
+        if statistic.kind in (OCTAVES, SPLIT):  # exact, however they are added up
             edges = edges[np.linspace(0, edges.size - 1, self.n_threads + 1).astype(np.intp)]
         add_up(run, edges, total, self.n_threads)
 
@@ -416,12 +418,12 @@ class LocalRows(Rows):
         ball = ball_of(self.X, statistic.radius) if row_map is None else row_map.ball(self.X)
         if row_map is not None:
             of_map = row_map.centre, row_map.weights
-        if statistic.what == SPLIT:
+        if statistic.kind == SPLIT:
             of_map = -np.asarray(statistic.lows), np.asarray(statistic.factors)
-        kept = None
+        to = None
         if statistic.keep:
-            kept = np.empty(self.shape[0]), np.empty(self.shape[0])
-            self._kept[:] = row_map, *kept
+            to = np.empty(self.shape[0]), np.empty(self.shape[0])
+            self._cached[:] = row_map, *to
         return RowPass(
             self.in_ranges,
             ball._replace(
@@ -430,13 +432,13 @@ class LocalRows(Rows):
                 part=statistic.part,
                 target=statistic.targets,
             ),
-            statistic.what,
+            statistic.kind,
             centre=of_map[0],
             weights=of_map[1],
             thresholds=statistic.thresholds,
             y=self.y if statistic.targets else None,
             row_weight=self.weight,
-            kept=kept,
+            numbers=to,
         )
 
     def mapped_blocks(self) -> Iterator[tuple[slice, Any]]:

@@ -145,7 +145,7 @@ class ParquetRows(StreamedRows):
         """See `StreamedRows`: labels of text or categories are told once a portion."""
         self._refuse_changes()
         if self._decoded.X is None:
-            yield from self._decoded.kept(self._decode(), self.shape, self.dtype)
+            yield from self._decoded.stored(self._decode(), self.shape, self.dtype)
         else:
             yield from self._decoded.portions(edges)
         self._refuse_changes()
@@ -193,7 +193,7 @@ class _Decoded:
     def __reduce__(self):
         return _Decoded, ()
 
-    def kept(self, portions, shape, dtype):
+    def stored(self, portions, shape, dtype):
         """Yield portions, and write them down where there is room."""
         targets, file = [], _scratch(shape[0] * shape[1] * dtype.itemsize)
         with closing(portions), file or nullcontext():

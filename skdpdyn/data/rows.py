@@ -112,17 +112,17 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
 
     A length is a function of its own row alone, to the last bit.
     """
-    kept = np.empty(X.shape[0]), np.empty(X.shape[0])
+    numbers_of_all = np.empty(X.shape[0]), np.empty(X.shape[0])
     dense = sparse.issparse(X) and weights is not None and weights.ndim == 2
     dense |= hasattr(X, "expansion")  # stands for an array, see `skdpdyn.data.coded`
     step = _AT_ONCE if dense else max(1, X.shape[0])
     for first in range(0, X.shape[0], step):
         part = slice(first, first + step)
-        rows, numbers = X[part].toarray() if dense else X, tuple(of[part] for of in kept)
-        run = RowPass(rows, ball, NOTHING, centre=centre, weights=weights, kept=numbers)
+        rows, numbers = X[part].toarray() if dense else X, tuple(of[part] for of in numbers_of_all)
+        run = RowPass(rows, ball, NOTHING, centre=centre, weights=weights, numbers=numbers)
         edges = edges_of(rows.shape[0], _AT_ONCE)
         add_up(run, edges, Total((1,)))
-    return kept
+    return numbers_of_all
 
 
 def ball_of(X, radius=math.inf):

@@ -83,9 +83,9 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
         for _, X, y in self._portions(edges_of(self.shape[0], step).tolist()):
             yield self._piece(X, y)
 
-    def open_sums(self, what) -> "_Sums":
+    def open_sums(self, gradients) -> "_Sums":
         """See `Rows.open_sums`: on one thread, while one reads and one computes factors."""
-        return _Sums(self, what)
+        return _Sums(self, gradients)
 
     def batches(self, size: int, n_epochs: int) -> Iterator[LocalRows]:
         """See `Rows.batches`; the last of each epoch may be short."""
@@ -117,19 +117,19 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     def _assembled(self, edges, checked):
         """Yield the rows between edges, from portions that end elsewhere."""
-        parts, held, first = deque(), 0, 0
+        parts, n_waiting, first = deque(), 0, 0
         with closing(self._checked(edges) if checked else self._shaped(edges)) as portions:
             for last in edges[1:]:
-                while held < last - first:
+                while n_waiting < last - first:
                     portion = next(portions, None)
                     if portion is None:
-                        self.refuse_number(first + held)
+                        self.refuse_number(first + n_waiting)
                     parts.append(portion)
-                    held += len(portion[0])
-                yield last, *_taken(parts, last - first)
-                held -= last - first
+                    n_waiting += len(portion[0])
+                yield last, *_first_rows(parts, last - first)
+                n_waiting -= last - first
                 first = last
-            if held or next(portions, None) is not None:
+            if n_waiting or next(portions, None) is not None:
                 self.refuse_number(None)
 
     def _source(self, edges):
@@ -160,11 +160,11 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     def targets(self) -> np.ndarray:
         """See `Rows.targets`: by one pass over the rows; counts without their exposures."""
-        found = []
+        targets = []
         for _, y in self.portions():
             y = y.values[y.codes] if isinstance(y, Labels) else y
-            found.append(y[:, 0] if self.has_exposure else y)
-        return np.concatenate(found)
+            targets.append(y[:, 0] if self.has_exposure else y)
+        return np.concatenate(targets)
 
     def _shaped(self, edges):
         """Yield rows, and as their targets a column."""
@@ -193,9 +193,9 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     def refuse_number(self, n_read: int | None) -> None:
         """Refuse a pass of so many rows; None: of more than there are."""
-        got = "more" if n_read is None else "fewer"
+        more = "more" if n_read is None else "fewer"
         raise ValueError(
-            f"{got} than n_samples={self.shape[0]} rows were read: the data changed, or are damaged"
+            f"{more} than n_samples={self.shape[0]} rows were read: the data changed or are damaged"
         )
 
 
@@ -240,41 +240,41 @@ def refuse(text: str) -> ValueError:
     return error
 
 
-def _taken(parts, n_rows):
+def _first_rows(parts, n_rows):
     """Take the first rows off the portions."""
-    taken = []
+    portions = []
     while n_rows:
         X, y = parts.popleft()
         if len(X) > n_rows:
             parts.appendleft((X[n_rows:], y[n_rows:]))
             X, y = X[:n_rows], y[:n_rows]
-        taken.append((X, y))
+        portions.append((X, y))
         n_rows -= len(X)
-    if len(taken) == 1:
-        return taken[0]
-    return tuple(map(np.concatenate, zip(*taken, strict=True)))
+    if len(portions) == 1:
+        return portions[0]
+    return tuple(map(np.concatenate, zip(*portions, strict=True)))
 
 
 class _Sums:
     """Sums of gradients over streamed rows, at one point after the other."""
 
-    def __init__(self, rows, what):
-        self._rows, self._what = rows, what
-        edges = rows.chunk_edges(what.n_chunks)
+    def __init__(self, rows, gradients):
+        self._rows, self._gradients = rows, gradients
+        edges = rows.chunk_edges(gradients.n_chunks)
         size = int(np.max(np.diff(edges)))
         # whole chunks at a time
         step = max(1, rows._rows_at_a_time() // size)
         self._starts = [*range(0, len(edges) - 1, step), len(edges) - 1]
         self._edges = edges
-        self._known: dict = {}  # of each piece, once a pass has read it
+        self._cached: dict = {}  # of each piece, once a pass has read it
 
     def close(self):
         """Drop the cached factors and limits of rows."""
-        self._known = {}
+        self._cached = {}
 
     def __call__(self, weights, intercept, shift):
         """Return the sum over all chunks, added up in order."""
-        total = Total((self._what.n_sums,))
+        total = Total((self._gradients.n_sums,))
         with closing(_in_advance(self._pieces(), 1)) as pieces:  # while their numbers are computed
             for piece in pieces:
                 with closing(piece) as sums:
@@ -284,27 +284,30 @@ class _Sums:
     def _pieces(self):
         """Yield the sums of whole chunks, with the cached factors and limits of each row."""
         edges, starts = self._edges, self._starts
-        places, known = [int(edges[start]) for start in starts], len(self._known) == len(starts) - 1
-        with closing(self._rows._portions(places, checked=not known)) as portions:
+        places, is_cached = (
+            [int(edges[start]) for start in starts],
+            len(self._cached) == len(starts) - 1,
+        )
+        with closing(self._rows._portions(places, checked=not is_cached)) as portions:
             for (start, end), (_, X, y) in zip(pairwise(starts), portions, strict=True):
                 piece, numbers = (
-                    self._known_piece(start, X) if known else self._new_piece(start, X, y)
+                    self._read_piece(start, X) if is_cached else self._new_piece(start, X, y)
                 )
                 of_piece = edges[start : end + 1] - edges[start]
-                yield LocalSums(self._what, piece, of_piece, numbers=numbers)
+                yield LocalSums(self._gradients, piece, of_piece, numbers=numbers)
 
     def _new_piece(self, start, X, y):
         piece = self._rows._piece(X, y)
-        numbers, kept = piece.bounded_for(self._what), copy.copy(piece)
-        kept.X, kept._scaled = None, LocalRows._scaled
-        self._known[start] = fingerprint(piece.X), kept, numbers
+        numbers, without_rows = piece.bounded_for(self._gradients), copy.copy(piece)
+        without_rows.X, without_rows._scaled = None, LocalRows._scaled
+        self._cached[start] = fingerprint(piece.X), without_rows, numbers
         return piece, numbers
 
-    def _known_piece(self, start, X):
+    def _read_piece(self, start, X):
         """Return rows that were read before, or refuse others: their limits are not known."""
-        found, kept, numbers = self._known[start]
-        if fingerprint(X) != found:
+        expected, without_rows, numbers = self._cached[start]
+        if fingerprint(X) != expected:
             raise ValueError("other rows were read than in the step before: the data changed")
-        piece = copy.copy(kept)
+        piece = copy.copy(without_rows)
         piece.X = X
         return piece, numbers

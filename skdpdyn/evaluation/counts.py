@@ -92,27 +92,27 @@ class Counted:
     learn: Callable[[Spending, float], tuple[Statistic, ...]] | None = None
 
 
-def counted(model, X, y, beside, adjacency, **asked):
+def counted(model, X, y, beside, adjacency, **options):
     """Return the weights of records or persons, and the statistics of scores to release.
 
     With ``groups``, each row of a person with k has weight 1/k: a person adds the mean of what
     single rows would add, and the difference of two such means is a mean of differences, so
     sensitivities are those of one row. Weights of a design, up to 1, add 0 to what a record may
     add, which is no farther from the rest. ``beside`` are groups, weights and their bounds,
-    ``asked`` the options of `evaluate` for one kind of model.
+    ``options`` those of `evaluate` for one kind of model.
     """
     refuse_dates(X)
     refuse_unreadable(X, y)
-    classes = _classes_of(model, asked)
+    classes = _classes_of(model, options)
     y = quoting_no_records(np.asarray, as_labels(y, classes))
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
     owned = Weighed.by(y.size, *beside)
-    thresholds, exposure = asked.pop("thresholds"), asked.pop("exposure")
+    thresholds, exposure = options.pop("thresholds"), options.pop("exposure")
     if exposure is not None or _takes_exposure(model):
-        return owned, _rates(model, X, (y, exposure), owned, adjacency, **asked)
+        return owned, _rates(model, X, (y, exposure), owned, adjacency, **options)
     if classes is None:
-        return owned, _errors(model, X, y, owned, adjacency, **asked)
+        return owned, _errors(model, X, y, owned, adjacency, **options)
     codes = codes_of(y, classes)
     if classes.size > 2:
         return owned, _confusions(model, X, codes, owned, classes, adjacency)
@@ -120,18 +120,18 @@ def counted(model, X, y, beside, adjacency, **asked):
     return owned, _histogram(model, X, codes, owned, edges, adjacency)
 
 
-def _classes_of(model, asked):
+def _classes_of(model, options):
     """Return the classes of a model, None for a regression; refuse options of another kind."""
     if not is_regressor(model) and not is_classifier(model):
         raise ValueError(f"a {type(model).__name__} is neither a classifier nor a regressor")
     classes = None if is_regressor(model) else np.asarray(model.classes_)
-    for name, value in asked.items():
+    for name, value in options.items():
         of_two = name == "thresholds"
         fits = classes is not None and classes.size == 2 if of_two else classes is None
         if value is not None and not fits:
-            given = "..." if name == "exposure" else repr(value)
+            shown = "..." if name == "exposure" else repr(value)
             kind = "a classifier of two classes" if of_two else "a regression"
-            raise ValueError(f"{name}={given} is for {kind}, and not for a {type(model).__name__}")
+            raise ValueError(f"{name}={shown} is for {kind}, and not for a {type(model).__name__}")
     return classes
 
 
@@ -163,8 +163,8 @@ class Weighed:
         """Return the sum of the weights, and the deviation of its noise: bought of a design."""
         if not self.is_design or self.weight is None:
             return float(self.n), 0.0
-        found = float(spending.release(WEIGHTS, math.fsum(self.weight), self.rounding))
-        return max(found, 1.0), float(self.rounding) * spending.noise_multiplier(WEIGHTS)
+        total = float(spending.release(WEIGHTS, math.fsum(self.weight), self.rounding))
+        return max(total, 1.0), float(self.rounding) * spending.noise_multiplier(WEIGHTS)
 
     def count(self, places, size):
         """Return the weighted number of rows at each of ``size`` places."""
@@ -371,7 +371,7 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
     rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
     unit = residual_limit(high)
     rows = _Scored(observed / exposure, owned.weight, exposure / unit, owned.n)
-    learnt, known = {}, None if has_exposure else 1 / unit
+    learnt, exposure_of_all = {}, None if has_exposure else 1 / unit
 
     def counts(numbers, thresholds):
         return [owned.count((numbers <= one).astype(np.intp), 2)[1] for one in thresholds]
@@ -385,7 +385,7 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
         middle = of_deciles(high * 2.0**10, 0.5, total, octaves=30)
         edges = [of_deciles(8 * middle, k / 10, total, octaves=6) for k in range(1, 10)]
         learnt["thresholds"] = np.sort(edges)
-        learnt["rate"], _ = base_rate(rows, total, high / unit, spending, known)
+        learnt["rate"], _ = base_rate(rows, total, high / unit, spending, exposure_of_all)
         places = np.searchsorted(learnt["thresholds"], rates)
         expected = np.minimum(exposure * rates, high)
         inside = [places == k for k in range(10)]

@@ -213,13 +213,13 @@ class PrivateCalibrationDisplay(Display):
         self
         """
         self._draw_on(ax)
-        told = [i for i, one in enumerate(self.observed) if not math.isnan(one.value)]
+        groups = [i for i, one in enumerate(self.observed) if not math.isnan(one.value)]
         value, low, high = (
-            np.array([getattr(self.observed[i], name) for i in told])
+            np.array([getattr(self.observed[i], name) for i in groups])
             for name in ("value", "low", "high")
         )
         drawn = self.ax_.errorbar(
-            self.predicted[told],
+            self.predicted[groups],
             value,
             yerr=[value - low, high - value],
             **{"marker": "o", "capsize": 3, "label": self.name or "noisy counts", **kwargs},

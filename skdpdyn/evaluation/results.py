@@ -121,8 +121,8 @@ class PrivateEvaluation(Shown):
         -------
         PrivacyReport
         """
-        own = [f"that each weight follows from its own {self.privacy_unit_} alone"]
-        own *= bool(self.total[1] > 0)  # it was bought
+        assumptions = [f"that each weight follows from its own {self.privacy_unit_} alone"]
+        assumptions *= bool(self.total[1] > 0)  # it was bought
         return privacy_report(
             self.mechanism_,
             self.privacy_,
@@ -133,7 +133,7 @@ class PrivateEvaluation(Shown):
                     f"n_samples={self.n_samples}",
                     "the model",
                     "thresholds, classes and bounds",
-                    *own,
+                    *assumptions,
                 ),
                 source_of(self.leaks_),
                 self.leaks_,
@@ -604,10 +604,10 @@ class RegressionEvaluation(PrivateEvaluation):
         centred = np.array([0, 0, -2 * mean, 0.25])
         errors = np.array([0, (self.largest_error / width) ** 2, 0, 0])
         # The variance is no sum: this form of it is off by the square of the mean's noise
-        rest = self.noisy.beside(*self.total).ratio(
+        unexplained = self.noisy.beside(*self.total).ratio(
             np.append(errors, 0), np.append(centred, mean**2), bounds=(0.0, math.inf)
         )
-        return Estimate(1 - rest.value, 1 - rest.high, 1 - rest.low)
+        return Estimate(1 - unexplained.value, 1 - unexplained.high, 1 - unexplained.low)
 
     def metrics(self) -> dict[str, Estimate]:
         """Return the metrics of the table by name.
@@ -688,8 +688,8 @@ class RateEvaluation(PrivateEvaluation):
     def d2(self) -> Estimate:
         """Part of the deviance from one rate of all that is predicted."""
         of_model, of_one = np.eye(22)[20:]
-        rest = self.noisy.ratio(of_model, of_one, bounds=(0.0, math.inf))
-        return Estimate(1 - rest.value, 1 - rest.high, 1 - rest.low)
+        unexplained = self.noisy.ratio(of_model, of_one, bounds=(0.0, math.inf))
+        return Estimate(1 - unexplained.value, 1 - unexplained.high, 1 - unexplained.low)
 
     @property
     def calibration(self) -> Estimate:

@@ -167,22 +167,22 @@ def evaluate(
         limits = {"target_bounds": target_bounds, "largest_error": largest_error}
         if target_bounds is None and is_regressor(model):
             limits["target_bounds"] = facts_of(schema).get("target_bounds")
-        asked = {"thresholds": thresholds, **limits, "exposure": exposure}
+        options = {"thresholds": thresholds, **limits, "exposure": exposure}
         if weight_bounds is None:
             weight_bounds = getattr(model, "weight_bounds", None)
         beside = groups, sample_weight, weight_bounds
-        weighed, wanted = counted(model, X, y, beside, adjacency, **asked)
+        weighed, scores = counted(model, X, y, beside, adjacency, **options)
     n_samples = weighed.n
     budget = Budget.for_samples(epsilon, delta, n_samples=n_samples, adjacency=adjacency)
-    shares = wanted.first | {part.name: Share(part.share) for part in wanted.parts}
+    shares = scores.first | {part.name: Share(part.share) for part in scores.parts}
     if weighed.is_design:
         shares = {WEIGHTS: Share(WEIGHTS_SHARE)} | scaled_to(shares, 1 - WEIGHTS_SHARE)
     with buying(shares, budget, n_samples, random_state) as (spending, plan):
         total = weighed.total(spending)
         with silent_arithmetic():
-            parts = wanted.parts if wanted.learn is None else wanted.learn(spending, total[0])
+            parts = scores.parts if scores.learn is None else scores.learn(spending, total[0])
         released = [part.released(spending, quantile) for part in parts]
-    return wanted.evaluation(
+    return scores.evaluation(
         released,
         n_samples=n_samples,
         total=total,

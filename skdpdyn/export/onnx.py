@@ -57,18 +57,18 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
             f"model is a {type(last).__name__}: pass a fitted model of skdpdyn, or a pipeline that "
             "ends in one"
         )
-    own = last.to_sklearn()
-    pipeline = own if last is model else Pipeline([*model.steps[:-1], *own.steps])
+    converted = last.to_sklearn()
+    pipeline = converted if last is model else Pipeline([*model.steps[:-1], *converted.steps])
     steps = {
         RowMapper: (_shape_of_mapped_rows, _convert_row_map),
         BoundsScaler: (_shape_of_scaled_rows, _convert_bounds),
     }
     kind = DoubleTensorType if double else FloatTensorType
     rows = [("X", kind([None, model.n_features_in_]))]
-    if hasattr(own[0], "expansion_"):  # of an additive model
-        steps[type(own[0])] = (_shape_of_terms, _convert_terms)
-        if hasattr(own[-1], "high"):  # predictions are cut
-            steps[type(own[-1])] = (_shape_of_predictions, _convert_cut)
+    if hasattr(converted[0], "expansion_"):  # of an additive model
+        steps[type(converted[0])] = (_shape_of_terms, _convert_terms)
+        if hasattr(converted[-1], "high"):  # predictions are cut
+            steps[type(converted[-1])] = (_shape_of_predictions, _convert_cut)
         if last is model:
             rows = _inputs_of(model, kind, rows)
     for step, converters in steps.items():
@@ -223,7 +223,7 @@ def _number_type(operator):
     """Return the type of numbers that a graph takes; of text alone, single precision."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
-    double = any(isinstance(given.type, DoubleTensorType) for given in operator.inputs)
+    double = any(isinstance(tensor.type, DoubleTensorType) for tensor in operator.inputs)
     return DoubleTensorType if double else FloatTensorType
 
 
@@ -241,7 +241,7 @@ def _convert_terms(scope, operator, container):
     )
     from skl2onnx.common.data_types import DoubleTensorType
 
-    explainer, given = operator.raw_operator, operator.inputs
+    explainer, inputs = operator.raw_operator, operator.inputs
     expansion, row_map = explainer.expansion_, explainer.row_map
     dtype = np.float64 if _number_type(operator) is DoubleTensorType else np.float32
     version = {"op_version": container.target_opset}
@@ -250,8 +250,8 @@ def _convert_terms(scope, operator, container):
     read = []
     for j, (column, of) in columns:
         # the columns of one array of numbers, or an input for each
-        whole, place = (given[0], j) if len(given) < len(tables) else (given[j], 0)
-        values = OnnxGather(whole, np.array([place]), axis=1, **version)
+        tensor, place = (inputs[0], j) if len(inputs) < len(tables) else (inputs[j], 0)
+        values = OnnxGather(tensor, np.array([place]), axis=1, **version)
         read.append(_read_cells(values, column, of, dtype, version))
     read = OnnxConcat(*read, axis=1, **version)
     parts = [read]
@@ -261,10 +261,10 @@ def _convert_terms(scope, operator, container):
     of_terms, of_lengths = _matrices_of_parts(explainer, starts)
 
     def added(matrices, constant):
-        found = constant[None].astype(dtype)
+        total = constant[None].astype(dtype)
         for part, matrix in zip(parts, matrices, strict=False):
-            found = OnnxAdd(OnnxMatMul(part, matrix.astype(dtype), **version), found, **version)
-        return found
+            total = OnnxAdd(OnnxMatMul(part, matrix.astype(dtype), **version), total, **version)
+        return total
 
     mapped = added(*of_lengths)
     ones, norm = np.ones((expansion.n_features, 1), dtype), np.array([[row_map.norm]], dtype)
@@ -281,8 +281,8 @@ def _tables_of_columns(explainer):
     product of a pair.
     """
     expansion, n_outputs = explainer.expansion_, len(explainer.weights)
-    said = np.hstack([explainer.weights[:, : expansion.n_cells].T, expansion.low])
-    cells = np.split(said, expansion.starts[1:-1])
+    numbers = np.hstack([explainer.weights[:, : expansion.n_cells].T, expansion.low])
+    cells = np.split(numbers, expansion.starts[1:-1])
     tables = [np.hstack(of) for of in zip(cells, expansion.tables, strict=True)]
     starts = np.append(0, np.cumsum([table.shape[1] for table in tables]))
     of_column = np.searchsorted(expansion.low_starts, expansion.places, side="right") - 1
@@ -313,11 +313,11 @@ def _matrices_of_parts(explainer, starts):
     return (flat, -explainer.centres.ravel()), ((moved, of_products), -(matrix @ centre))
 
 
-def _read_text(values, column, said, dtype, version):
+def _read_text(values, column, table, dtype, version):
     """Return the node of levels of text; text of length 0 is missing."""
     from skl2onnx.algebra.onnx_ops import OnnxGather, OnnxLabelEncoder, OnnxReshape
 
-    missing, other = len(said) - 1, len(said) - 2
+    missing, other = len(table) - 1, len(table) - 2
     places = {"": missing} | {
         str(level): place
         for place, level in enumerate(column.levels)
@@ -331,10 +331,10 @@ def _read_text(values, column, said, dtype, version):
         op_version=2,
     )
     flat = OnnxReshape(cells, np.array([-1], np.int64), **version)
-    return OnnxGather(said.astype(dtype), flat, axis=0, **version)
+    return OnnxGather(table.astype(dtype), flat, axis=0, **version)
 
 
-def _read_cells(values, column, said, dtype, version):
+def _read_cells(values, column, table, dtype, version):
     """Return the node of the cells that a column's values are in."""
     from onnx import TensorProto
     from skl2onnx.algebra.onnx_ops import (
@@ -348,15 +348,15 @@ def _read_cells(values, column, said, dtype, version):
     )
 
     if _is_text(column):
-        return _read_text(values, column, said, dtype, version)
+        return _read_text(values, column, table, dtype, version)
     kind = TensorProto.DOUBLE if dtype == np.float64 else TensorProto.FLOAT
     if isinstance(column, Levels):
         within = OnnxEqual(values, np.array([column.levels], dtype), **version)
-        base, moves = said[-2], said[:-2] - said[-2]
+        base, moves = table[-2], table[:-2] - table[-2]
     else:
         within = OnnxGreaterOrEqual(values, column.edges[None].astype(dtype), **version)
-        base, moves = said[0], np.diff(said[:-1], axis=0)
+        base, moves = table[0], np.diff(table[:-1], axis=0)
     moved = OnnxMatMul(OnnxCast(within, to=kind, **version), moves.astype(dtype), **version)
     shifted = OnnxAdd(moved, base[None].astype(dtype), **version)
-    missing = said[-1:].astype(dtype)
+    missing = table[-1:].astype(dtype)
     return OnnxWhere(OnnxIsNaN(values, **version), missing, shifted, **version)

@@ -140,10 +140,10 @@ def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> C
     conditioner = Conditioner(
         n_samples=rows.n_records, data_norm=radius, shares=shares, quantile=quantile
     )
-    found = conditioner.learn(plain, spending).map
-    weights = np.diag(found.weights) if found.is_diagonal else found.weights
-    centre = np.zeros(n_features) if found.centre is None else found.centre
-    return Coordinates(centre / radius, weights * (radius / found.norm), constant)
+    row_map = conditioner.learn(plain, spending).map
+    weights = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
+    centre = np.zeros(n_features) if row_map.centre is None else row_map.centre
+    return Coordinates(centre / radius, weights * (radius / row_map.norm), constant)
 
 
 def rounding_of(rows: LocalRows, theta: np.ndarray) -> float:
@@ -266,7 +266,7 @@ def estimates(
     return Estimates(np.where(unknown, math.nan, units @ theta), cov, factor, hidden)
 
 
-def _hidden(directions, asked, names) -> tuple[tuple[str, ...], ...]:
+def _hidden(directions, unanswered, names) -> tuple[tuple[str, ...], ...]:
     """Return which columns change together, unseen, with each parameter that is asked for.
 
     ``directions`` are those in which nothing is seen, in units of parameters.
@@ -276,9 +276,9 @@ def _hidden(directions, asked, names) -> tuple[tuple[str, ...], ...]:
         basis, _ = np.linalg.qr(directions * columns[:, None])
     loads = np.abs(basis @ basis.T)
     loads[~columns] = np.linalg.norm(basis, axis=1)  # an intercept changes with any of them
-    found = []
-    for i, wanted in enumerate(asked):
+    together = []
+    for i, is_unanswered in enumerate(unanswered):
         large = [names[j] for j in np.flatnonzero(loads[i] > _NAMED * loads[i].max())]
         large = large[:_MOST_NAMES] + ["..."] * (len(large) > _MOST_NAMES)
-        found.append(tuple(large) if wanted else ())
-    return tuple(found)
+        together.append(tuple(large) if is_unanswered else ())
+    return tuple(together)

@@ -71,12 +71,12 @@ def counted(
         past = np.zeros((2, *rows.shape))
         for j in range(rows.shape[1]):
             row, of = rows[:, j], products[:, :, j]
-            p, w, own = probability[row], weight[row], of[:, j]
+            p, w, along_itself = probability[row], weight[row], of[:, j]
             along = np.cumsum(past[0] * of, axis=1)[:, -1]  # in order, each sum rounded
             steps = w * p, w * (p - 1)
-            scores = [score + 2 * step * along + step**2 * own for step in steps]
+            scores = [score + 2 * step * along + step**2 * along_itself for step in steps]
             bent, squares = terms[row, 1], np.cumsum(past[1] * of**2, axis=1)[:, -1]
-            curved = curvature + 2 * bent * squares + (bent * own) ** 2
+            curved = curvature + 2 * bent * squares + (bent * along_itself) ** 2
             within = exists[:, j] & (np.maximum(*scores) <= score_limit)
             within &= curved <= curvature_limit
             score = np.where(within, np.where(y[row] > 0, scores[1], scores[0]), score)

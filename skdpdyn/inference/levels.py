@@ -38,7 +38,7 @@ class Cells:
         Columns of levels.
     coded : Coded
         Their cells: behind the levels of a column come other and missing values. Levels that are
-        bought are ``seen``.
+        bought are its ``private_levels``.
     """
 
     names: tuple[str, ...]
@@ -60,33 +60,33 @@ class Cells:
                 key for key, kind in zip(X.columns, X.dtypes, strict=True) if is_text(str(kind))
             ]
             categories = dict.fromkeys(text, "auto")
-        known = hasattr(X, "columns") and isinstance(categories, Mapping)
-        if not known or not {*categories, *gaps} <= set(X.columns) or {*categories} & {*gaps}:
+        is_frame = hasattr(X, "columns") and isinstance(categories, Mapping)
+        if not is_frame or not {*categories, *gaps} <= set(X.columns) or {*categories} & {*gaps}:
             raise ValueError(
                 f"categories={categories!r} must be a dict of columns of X, a frame, and their "
                 f"public levels, or 'auto' if it has columns of text, and gaps={gaps!r} other "
                 "columns of it"
             )
         refuse_dates(X)
-        rest = [key for key in X.columns if key not in categories]
-        numbers = [quoting_no_records(numbers_in, X[key]) for key in rest]
-        codes = [2 * np.isnan(of) for of, key in zip(numbers, rest, strict=True) if key in gaps]
+        numeric = [key for key in X.columns if key not in categories]
+        numbers = [quoting_no_records(numbers_in, X[key]) for key in numeric]
+        codes = [2 * np.isnan(of) for of, key in zip(numbers, numeric, strict=True) if key in gaps]
         keys = [key for key in X.columns if key in categories]
-        columns, seen = [public_levels(key, categories[key]) for key in keys], {}
+        columns, private = [public_levels(key, categories[key]) for key in keys], {}
         for j, (key, column) in enumerate(zip(keys, columns, strict=True)):
             if column.learnt:
-                seen[j] = quoting_no_records(seen_levels, X[key])
+                private[j] = quoting_no_records(seen_levels, X[key])
             codes.insert(j, quoting_no_records(column.codes, X[key]))
-        keys += [key for key in rest if key in gaps]
+        keys += [key for key in numeric if key in gaps]
         columns += [Levels((KNOWN,))] * (len(keys) - len(columns))
         coded = Coded(np.column_stack(codes), Expansion(tuple(columns), 0, 0.0))
-        coded.seen = seen
+        coded.private_levels = private
         of_numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
-        if rest:
-            pairs = bounds_by_column(bounds, "bounds", len(rest), rest)
-            missing = np.isnan(numbers).T & [key in gaps for key in rest]
+        if numeric:
+            pairs = bounds_by_column(bounds, "bounds", len(numeric), numeric)
+            missing = np.isnan(numbers).T & [key in gaps for key in numeric]
             of_numbers = np.where(missing, pairs.mean(axis=1), np.column_stack(numbers))
-        return cls(tuple(map(str, rest)), of_numbers, pairs, tuple(keys), coded)
+        return cls(tuple(map(str, numeric)), of_numbers, pairs, tuple(keys), coded)
 
     def noise(self, strength: float) -> float:
         """Return the part of the records that noise makes of a level, by the root of their rank."""
@@ -96,11 +96,15 @@ class Cells:
         """Return how many columns there can be, public: parts of levels add up to 1 a column."""
         n_columns, n_cells = len(self.keys), self.coded.expansion.n_cells
         most = int((n_columns / self.noise(strength)) ** (2 / 3)) + 1
-        return len(self.names) + n_columns + (most if self.coded.seen else min(most, n_cells))
+        return (
+            len(self.names)
+            + n_columns
+            + (most if self.coded.private_levels else min(most, n_cells))
+        )
 
-    def told(
+    def chosen(
         self, columns: Sequence[Levels], counts: np.ndarray, n_records: int, strength: float
-    ) -> "Told":
+    ) -> "ChosenLevels":
         """Return which levels are told, given noisy counts of all of them.
 
         As many as noise leaves clear: the more there are, the more records each needs. The others
@@ -112,21 +116,25 @@ class Cells:
         ranked = enumerate(sorted(parts.tolist(), reverse=True)[:most], 1)
         noise = self.noise(strength)
         enough = [part for k, part in ranked if part >= noise * math.sqrt(n_numbers + k)]
-        least, start, found = min(enough, default=2.0), 0, []
+        least, start, of_columns = min(enough, default=2.0), 0, []
         for key, column in zip(self.keys, columns, strict=True):
             of = parts[start : start + column.n_cells]
             start, reference = start + column.n_cells, int(np.argmax(of))
             labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
-            kept = of >= least
-            dummies = {labels[k]: [k] for k in np.flatnonzero(kept).tolist() if k != reference}
-            if kept.any() and of[~kept].sum() >= least:
-                dummies[f"{key}: {POOLED}"] = np.flatnonzero(~kept).tolist()
-            found.append((labels[reference], dummies))
-        return Told(tuple(reference for reference, _ in found), [one for _, one in found])
+            is_frequent = of >= least
+            dummies = {
+                labels[k]: [k] for k in np.flatnonzero(is_frequent).tolist() if k != reference
+            }
+            if is_frequent.any() and of[~is_frequent].sum() >= least:
+                dummies[f"{key}: {POOLED}"] = np.flatnonzero(~is_frequent).tolist()
+            of_columns.append((labels[reference], dummies))
+        return ChosenLevels(
+            tuple(reference for reference, _ in of_columns), [one for _, one in of_columns]
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class ChosenLevels:
     """Levels of a table: the reference of each column, and by name the cells of its dummies."""
 
     references: tuple[str, ...]

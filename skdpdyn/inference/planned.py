@@ -186,8 +186,8 @@ PrivateRidge
         return PlannedTable(size, of, *_expected(model, law, (size, n_features), budget, robust))
 
     def reached(size, of):
-        found = planned(size, of)
-        return -found.width if found.answered >= _ENOUGH else -math.inf
+        expected = planned(size, of)
+        return -expected.width if expected.answered >= _ENOUGH else -math.inf
 
     with SILENCE:  # of seeds and large budgets: no record is read
         sizes, epsilons = several(n_samples), several(epsilon)
@@ -204,7 +204,7 @@ PrivateRidge
 class _Law:
     """Targets of drawn rows: a law given means, its curvature, and what is public of them."""
 
-    given: dict[str, Any]
+    facts: dict[str, Any]
     target: Callable[[Generator, np.ndarray], np.ndarray]
     curvature: Callable[[np.ndarray], np.ndarray] = np.ones_like
     mean: Callable[[np.ndarray], np.ndarray] = np.zeros_like
@@ -226,22 +226,22 @@ def _law(model: Any, guesses: dict[str, float]) -> _Law:
     if needs == ["prevalence"]:
         valid = "in [0.001, 0.999]"
         part = checked_number(guesses[needs[0]], needs[0], lambda x: 0.001 <= x <= 0.999, valid)
-        given: dict[str, Any] = {"classes": [False, True]}
+        facts: dict[str, Any] = {"classes": [False, True]}
         return _Law(
-            given, lambda g, m: g.random(m.size) < m, lambda m: m * (1 - m), expit, part, 0.7
+            facts, lambda g, m: g.random(m.size) < m, lambda m: m * (1 - m), expit, part, 0.7
         )
     if needs == ["mean_count"]:
         valid = "above 0 and below 1e9"
         mean = checked_number(guesses[needs[0]], needs[0], lambda x: 0 < x < 1e9, valid)
-        given = {"target_bounds": listed(model.target_bounds) or (0, 20 * mean + 4)}
-        return _Law(given, lambda g, m: g.poisson(m), lambda m: m, np.exp, mean, 0.4)
+        facts = {"target_bounds": listed(model.target_bounds) or (0, 20 * mean + 4)}
+        return _Law(facts, lambda g, m: g.poisson(m), lambda m: m, np.exp, mean, 0.4)
     if hasattr(model, "classes"):
         labels = listed(model.classes)
         classes = np.arange(3 if labels is None else len(labels))
-        given, curvature = {"classes": classes}, 0.5 / classes.size  # of equally frequent classes
-        return _Law(given, lambda g, m: g.choice(classes, m.size), lambda m: m + curvature)
-    given = {"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}
-    return _Law(given, lambda g, m: g.standard_normal(m.size))
+        facts, curvature = {"classes": classes}, 0.5 / classes.size  # of equally frequent classes
+        return _Law(facts, lambda g, m: g.choice(classes, m.size), lambda m: m + curvature)
+    facts = {"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}
+    return _Law(facts, lambda g, m: g.standard_normal(m.size))
 
 
 def _expected(
@@ -272,12 +272,12 @@ def _expected(
                 bounds=(-bound, bound),
                 robust=robust,
                 random_state=fit,
-                **law.given,
+                **law.facts,
             )
             rows = np.column_stack([X, np.ones(n_drawn)])
             plain = np.diag(np.linalg.inv((rows.T * law.curvature(means)) @ rows)) ** 0.5
-            found = np.delete(table.std_err.reshape(-1, len(plain)) / plain, -1, axis=1)
+            ratios = np.delete(table.std_err.reshape(-1, len(plain)) / plain, -1, axis=1)
             answered[k, fit] = table.answered.mean()
-            widths[k] = np.append(widths[k], found[np.isfinite(found)])
+            widths[k] = np.append(widths[k], ratios[np.isfinite(ratios)])
     width, longest = (float(np.median(of)) if of.size else math.nan for of in widths)
     return float(answered[0].mean()), width, longest

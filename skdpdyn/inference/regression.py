@@ -246,8 +246,8 @@ PrivateRidge
     model = _regression(model, X, exposure)
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
-    given = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
-    bounds, categories = _declared(model, given, bounds, categories)
+    facts = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
+    bounds, categories = _declared(model, facts, bounds, categories)
     robust = robust or getattr(model, "weight_bounds", None) is not None
     no_cells = categories is None and not len(gaps)
     cells = None if no_cells else Cells.of(X, categories, bounds, gaps)
@@ -266,15 +266,15 @@ PrivateRidge
         return model, _table(fitted, confidence, *fitted.run())
 
 
-def _table(fitted, confidence, found, said, known):
+def _table(fitted, confidence, estimates, notes, of_residuals):
     """Return the table of a regression that ran."""
     model, robust = fitted.model, ", robust" if fitted.robust else ""
     return PrivateSummary.of(
-        found,
+        estimates,
         names=fitted.names,
         confidence=confidence,
         title=f"{TITLES[type(model)]}, {model.n_samples_} {fitted.unit}s{robust}",
-        estimand=fitted.estimand + said,
+        estimand=fitted.estimand + notes,
         n_samples=model.n_samples_,
         privacy_=model.privacy_,
         mechanism_=model.mechanism_,
@@ -283,16 +283,18 @@ def _table(fitted, confidence, found, said, known):
         sources_=model.sources_,
         inverse_link=fitted.link.mean,
         ratio=fitted.link.ratio,
-        **known,
+        **of_residuals,
     )
 
 
-def _declared(model, given, bounds, categories):
+def _declared(model, declared, bounds, categories):
     """Set the public facts of the target, and return those of the columns; a schema has both."""
-    schema = given["schema"]
+    schema = declared["schema"]
     facts = facts_of(model.schema if schema is None else schema)
-    given = {name: of for name, of in given.items() if of is not None and hasattr(model, name)}
-    apply_schema(model.set_params(**given)).set_params(bounds=None)
+    declared = {
+        name: of for name, of in declared.items() if of is not None and hasattr(model, name)
+    }
+    apply_schema(model.set_params(**declared)).set_params(bounds=None)
     name = model.family.targets.parameter
     if is_auto(getattr(model, name)):  # a table's budget buys none
         model.set_params(**{name: FROM_Y})
@@ -305,9 +307,9 @@ def _declared(model, given, bounds, categories):
 def _regression(model, X, exposure):
     """Return a copy of the model, or refuse one that has no table."""
     if type(model) not in TITLES:
-        known = ", ".join(kind.__name__ for kind in TITLES)
+        kinds = ", ".join(kind.__name__ for kind in TITLES)
         raise UnsupportedMechanismError(
-            f"no table is known for a {type(model).__name__}, only for {known}: a quantile, a "
+            f"no table is known for a {type(model).__name__}, only for {kinds}: a quantile, a "
             "margin and a spline's knots have no likelihood whose curvature could be released. Of "
             "a pipeline pass the last step, and X as the steps before it make it"
         )
@@ -405,10 +407,10 @@ class Units:
 
 def _checked_pairs(interactions, model, cells):
     """Return pairs of columns to multiply, or an error before anything is bought."""
-    known = [*getattr(model, "feature_names_in_", range(model.n_features_in_))]
-    known = known if cells is None else [*cells.names, *cells.keys]
+    columns = [*getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    columns = columns if cells is None else [*cells.names, *cells.keys]
     pairs = [tuple(pair) for pair in interactions]
-    if not all(len(set(pair) & set(known)) == len(pair) == 2 for pair in pairs):
+    if not all(len(set(pair) & set(columns)) == len(pair) == 2 for pair in pairs):
         raise ValueError(
             f"interactions={interactions!r} must be pairs of different columns of X, by number or "
             "name"
@@ -434,12 +436,12 @@ class Columns:
         if self.cells is None:
             return {}, {}
         shares, records = {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}, {}
-        if seen := self.cells.coded.seen:
+        if private := self.cells.coded.private_levels:
             strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
-            share = Share(rules.levels_share(strength, len(seen)))
+            share = Share(rules.levels_share(strength, len(private)))
             most = 1 if rows.persons is None else rows.most_rows
             shares = {LEVELS: share} | shares
-            records = {LEVELS: vocabulary_of(share, budget, len(seen), most)}
+            records = {LEVELS: vocabulary_of(share, budget, len(private), most)}
         return shares, records
 
     def most(self, budget: Budget, rows: LocalRows) -> int:
@@ -457,20 +459,20 @@ class Columns:
         self, model: Any, rows: LocalRows, spending: Spending
     ) -> tuple[LocalRows, Units, str]:
         """Return rows in units of their bounds, and the levels, which are bought."""
-        rows, bounds, one_hot, said = copy(rows), self.bounds, self.one_hot, ""
+        rows, bounds, one_hot, notes = copy(rows), self.bounds, self.one_hot, ""
         names = list(getattr(model, "feature_names_in_", range(rows.shape[1])))
         places = {name: [j] for j, name in enumerate(names)}
         if self.cells is not None:
-            told, codes = self._told(rows, spending)
-            names, dummies = [*self.cells.names, *told.names], told.columns(codes)
-            one_hot = told.one_hot(len(self.bounds))
+            levels, codes = self._buy_levels(rows, spending)
+            names, dummies = [*self.cells.names, *levels.names], levels.columns(codes)
+            one_hot = levels.one_hot(len(self.bounds))
             if not names:  # all levels are pooled
                 names, dummies = [POOLED], [np.zeros(len(codes))]
             bounds = np.vstack([self.bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
             rows.X = np.column_stack([rows.X[:, : len(self.bounds)], *dummies])
             places = dict(zip(self.cells.keys, one_hot, strict=True))
             places |= {name: [j] for j, name in enumerate(self.cells.names)}  # with gaps, too
-            said = f" Reference levels: {'; '.join(told.references)}. Rare levels are pooled."
+            notes = f" Reference levels: {'; '.join(levels.references)}. Rare levels are pooled."
         pairs: list[list[tuple[int, int]]] = []
         if self.cells is not None or len(self.interactions):
             pairs = [list(product(places[a], places[b])) for a, b in self.interactions]
@@ -482,19 +484,19 @@ class Columns:
         rows.X = units.scaled(rows.X)
         size = np.full(len(units.bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
-        return rows, units, said
+        return rows, units, notes
 
-    def _told(self, rows, spending):
+    def _buy_levels(self, rows, spending):
         """Buy levels, and counts of them: a record adds one to a level of each column."""
         coded: Any = self.coded
-        if coded.X.seen:
+        if coded.X.private_levels:
             coded = with_bought_levels(coded, rows.most_rows, spending)
         of_rows: Any = coded.rows(rows.most_rows)
         columns, codes = coded.X.expansion.columns, of_rows.X.codes
         sensitivity = spending.per_square * math.sqrt(len(columns))
         counts = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts(), sensitivity)
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
-        return self.cells.told(columns, counts, rows.n_records, strength), codes
+        return self.cells.chosen(columns, counts, rows.n_records, strength), codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -537,7 +539,7 @@ class _Fit:
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        if self.columns.cells is not None and self.columns.cells.coded.seen:
+        if self.columns.cells is not None and self.columns.cells.coded.private_levels:
             budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
         shares, records = self.columns.shares(budget, rows)
         most = self.columns.most(budget, rows)
@@ -547,7 +549,7 @@ class _Fit:
         in_time = self.equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
         spread = 1 / rows.most_rows if self.equal else 1.0
         with buying(shares, budget, n_samples, model.random_state, records) as (spending, plan):
-            rows, columns, said = self.columns.ready(model, rows, spending)
+            rows, columns, notes = self.columns.ready(model, rows, spending)
             rows = with_total(rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
             scored = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
@@ -555,22 +557,22 @@ class _Fit:
         units, shift = self._units(columns, coordinates)
         self._publish(scored, columns, units, shift)
         many = np.kron(np.eye(self.link.n_outputs), units)
-        found = estimates(scored.theta, scored.covariance, scored.inverse, many, self.names)
-        found.params[...] += np.tile(shift, self.link.n_outputs)
+        table = estimates(scored.theta, scored.covariance, scored.inverse, many, self.names)
+        table.params[...] += np.tile(shift, self.link.n_outputs)
         if scored.cut is not None:
-            said += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
-        return found, said, self._of_residuals(scored, coordinates.constant)
+            notes += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
+        return table, notes, self._of_residuals(scored, coordinates.constant)
 
     def _of_residuals(self, scored, constant):
         """Return the deviation of residuals and R^2 of numbers that all directions tell."""
         if not isinstance(self.link, Numbers) or len(scored.inverse.weak):
             return {}
         _, factor = scaling(*self.attributes["target_bounds_"], bool(constant))
-        known = {"residual_std": abs(factor) * math.sqrt(scored.dispersion)}
+        numbers = {"residual_std": abs(factor) * math.sqrt(scored.dispersion)}
         if constant:
             explained = scored.explained(constant)
-            known["rsquared"] = explained / (explained + scored.dispersion)
-        return known
+            numbers["rsquared"] = explained / (explained + scored.dispersion)
+        return numbers
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -584,14 +586,14 @@ class _Fit:
     @property
     def estimand(self) -> str:
         """Sentence that names the estimand."""
-        known = self.attributes
+        attributes = self.attributes
         if isinstance(self.link, Classes):
-            first, second, *others = known["classes_"]
+            first, second, *others = attributes["classes_"]
             of = f"log odds of {'classes' if others else f'y == {second}'} against {first}"
         elif isinstance(self.link, Counts):
-            of = f"logarithm of the rate of counts up to {known['target_bounds_'][1]:g}"
+            of = f"logarithm of the rate of counts up to {attributes['target_bounds_'][1]:g}"
         else:
-            low, high = known["target_bounds_"]
+            low, high = attributes["target_bounds_"]
             of = f"expectation of y within [{low:g}, {high:g}]"
         by = "least squares" if isinstance(self.link, Numbers) else "maximum likelihood"
         return (
@@ -642,8 +644,8 @@ class _Fit:
 
 def _weights(model, sample_weight, at_risk, n_rows):
     """Return weights of rows over the largest, which are 0 where rows are not at risk, or None."""
-    given = {} if sample_weight is None else {"sample_weight": sample_weight}
-    weights = weights_of(model, weights_in_fit(model, given), n_rows)
+    weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+    weights = weights_of(model, weights_in_fit(model, weight), n_rows)
     if at_risk is None:
         return weights
     at_risk = quoting_no_records(np.asarray, at_risk)

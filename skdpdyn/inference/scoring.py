@@ -166,8 +166,8 @@ class Bought(Link):
         distances = rows.with_numbers(np.abs(residuals[:, 0]))
         distances.exposure, distances.common = np.empty(0), 1.0
         counts = partial(distances.counts, "distances")
-        found = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.mass, octaves=10)
-        return max(BEYOND * found, self.least)
+        quantile = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.mass, octaves=10)
+        return max(BEYOND * quantile, self.least)
 
 
 def exponentials(numbers: np.ndarray, rows: LocalRows) -> np.ndarray:
@@ -199,8 +199,8 @@ class Counts(Bought):
 
     def start(self, rows, spending):
         """See `Link.start`."""
-        known = None if self.has_exposure else rows.common
-        rate, mean = base_rate(rows, rows.mass, self.largest, spending, known)
+        exposure = None if self.has_exposure else rows.common
+        rate, mean = base_rate(rows, rows.mass, self.largest, spending, exposure)
         return np.log([rate]), mean
 
     def _means(self, raw, rows):
@@ -270,8 +270,8 @@ def shares_of_scoring(link: Link, left: float, intercept: bool, robust: bool) ->
     return scaled_to(parts, left)
 
 
-def _times(kept, of_outputs, a, b):
-    return kept * of_outputs(a, b)
+def _times(weights, of_outputs, a, b):
+    return weights * of_outputs(a, b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,8 +294,8 @@ class Scored:
         matrix, slopes = self.curvature.matrix, self.theta[:-1]
         along = matrix[:-1, -1]
         centred = matrix[:-1, :-1] - np.outer(along, along) / matrix[-1, -1]
-        found = slopes @ centred @ slopes - np.sum(centred * self.covariance[:-1, :-1])
-        return max(float(found), 0.0) * constant**2 / matrix[-1, -1]
+        variance = slopes @ centred @ slopes - np.sum(centred * self.covariance[:-1, :-1])
+        return max(float(variance), 0.0) * constant**2 / matrix[-1, -1]
 
 
 class Scoring:
@@ -366,8 +366,8 @@ class Scoring:
                 limit = self._grown(CUT.format(k), np.abs(residuals[:, 0]), limit)
             terms, of_outputs = self._bounded(residuals, limit), link.curvature(raw, self.rows)
             if link.n_outputs == 1:
-                kept = self._kept(terms[:, 0], of_outputs(0, 0), plain)
-                terms, of_outputs = terms * kept[:, None], partial(_times, kept, of_outputs)
+                weights = self._row_weights(terms[:, 0], of_outputs(0, 0), plain)
+                terms, of_outputs = terms * weights[:, None], partial(_times, weights, of_outputs)
             gradient, std = self._gradient(k, theta, terms, limit)
             if k < len(link.curvatures):
                 curvature = self._curvature(k, theta, of_outputs, plain)
@@ -429,24 +429,24 @@ class Scoring:
         usual = RARE * self.usual * (1 + self.in_time)  # a person has several rows in time
         return min(self.link.largest_curvature(limit), usual)
 
-    def _kept(self, terms, curvature, limit):
+    def _row_weights(self, terms, curvature, limit):
         """Return weights for score and curvature alike: below 1 where a row's curvature is large.
 
         They depend on the row and on what was released, and of rows in time 0 and 1 on what is
         known before the target; so scores keep their mean of 0.
         """
         largest = self._largest(limit)
-        kept = np.minimum(largest / np.maximum(curvature, 1e-300), 1.0)
+        weights = np.minimum(largest / np.maximum(curvature, 1e-300), 1.0)
         if not self.in_time:
-            return kept
+            return weights
         _, z, weight = self.blocks[0]
         most_score = self.most_score * limit * math.sqrt(self.square)
         most_curvature = self.most_curvature * largest * self.square
         rows, y = self.rows, self.rows.y
-        return kept * counted(
+        return weights * counted(
             rows.persons,
             z,
-            weight * kept,
+            weight * weights,
             probability=terms + y,
             y=y,
             most=(most_score, most_curvature),

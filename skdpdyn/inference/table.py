@@ -133,21 +133,21 @@ class PrivateSummary(Shown):
     rsquared: float | None = None
 
     @classmethod
-    def of(cls, found: Estimates, **public: Any) -> "PrivateSummary":
+    def of(cls, estimates: Estimates, **public: Any) -> "PrivateSummary":
         """Return the table of estimates; ``public`` are its other fields."""
         mu = public["privacy_"].mu
         epsilon = [
             factor
             if not math.isfinite(factor)
             else GaussianDP(mu * factor).epsilon(public["delta_"])
-            for factor in found.factor.tolist()
+            for factor in estimates.factor.tolist()
         ]
         return cls(
-            coef=found.params,
-            std_err=np.sqrt(np.diag(found.cov)),
-            cov=found.cov,
+            coef=estimates.params,
+            std_err=np.sqrt(np.diag(estimates.cov)),
+            cov=estimates.cov,
             sufficient_epsilon=np.array(epsilon),
-            hidden=found.hidden,
+            hidden=estimates.hidden,
             **public,
         )
 
@@ -239,8 +239,8 @@ class PrivateSummary(Shown):
         """
         chosen = self._places(names)
         coef, cov = self.coef[chosen], self.cov[np.ix_(chosen, chosen)]
-        known = np.isfinite(cov).all()
-        statistic = float(coef @ np.linalg.solve(cov, coef)) if known else math.nan
+        is_answered = np.isfinite(cov).all()
+        statistic = float(coef @ np.linalg.solve(cov, coef)) if is_answered else math.nan
         return WaldTest(statistic, len(chosen), float(special.chdtrc(len(chosen), statistic)))
 
     def standardised(self, X: Any, *, weights: Any = None, against: Any = None) -> Estimate:
@@ -373,11 +373,11 @@ class PrivateSummary(Shown):
         """
         rows, raw = self._raw(X)
         width = self.quantile() * np.sqrt(np.einsum("ij,jk,ik->i", rows, self.cov, rows))
-        found = np.column_stack([raw, raw - width, raw + width] if interval else [raw])
-        found = self._expected(found)
+        expectations = np.column_stack([raw, raw - width, raw + width] if interval else [raw])
+        expectations = self._expected(expectations)
         if exposure is not None:
-            found = found * np.asarray(exposure, dtype=np.float64)[:, None]
-        return found if interval else found[:, 0]
+            expectations = expectations * np.asarray(exposure, dtype=np.float64)[:, None]
+        return expectations if interval else expectations[:, 0]
 
     def summary(self, *, odds_ratios: bool = False) -> "PrivateSummary | str":
         """Return the table as statsmodels' users ask for it; ``print`` shows it.

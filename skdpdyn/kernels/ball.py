@@ -33,19 +33,19 @@ def _about_square_norm(theta):
 @strict
 def _square_norm(theta):
     """Return the sum of squares, rounded once."""
-    total = rest = 0.0
+    total = lost = 0.0
     for j in range(theta.size):
         t = theta[j]
         c = _SPLITTER * t
         high = c - (c - t)
         low = t - high
         square = t * t
-        rest += ((high * high - square) + 2 * high * low) + low * low
+        lost += ((high * high - square) + 2 * high * low) + low * low
         before = total
         total = before + square
         added = total - before
-        rest += (before - (total - added)) + (square - added)
-    return total + rest
+        lost += (before - (total - added)) + (square - added)
+    return total + lost
 
 
 def _project(theta, radius):

@@ -68,11 +68,11 @@ def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, f
             cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
             out[r, j] = (weights[cell] - centre[j]) * factor[r]
         for k in range(ends.size - 1):
-            said = 0.0
+            dot = 0.0
             for p in range(ends[k], ends[k + 1]):
                 one, other = np.uintp(places[0, p]), np.uintp(places[1, p])
-                said += weights[starts[n_columns] + p] * of_row[one] * of_row[other]
-            out[r, n_columns + k] = (said - centre[n_columns + k]) * factor[r]
+                dot += weights[starts[n_columns] + p] * of_row[one] * of_row[other]
+            out[r, n_columns + k] = (dot - centre[n_columns + k]) * factor[r]
 
 
 @_of_codes(_i64, _i64, _i64, _numbers, _sums)

@@ -48,23 +48,23 @@ def _number_by_all_digits(generator, law, first, c):
 
 def draw_poisson(generator, step, numbers, index, batch):
     """Draw each row with exactly the same probability, independently; see `PoissonBatches`."""
-    block, kept, law = np.int64(numbers[0]), numbers[1], numbers[2:]
+    block, threshold, law = np.int64(numbers[0]), numbers[1], numbers[2:]
     unit = block / _UNIFORM
     places, size = np.empty(law.size // _DIGITS + 1, np.int64), 0
     for start in range(0, index.size, block):
         before = size
         for c in range(_number_in_block(generator, law)):
-            i, rest = -1, 0.0
+            i, fraction = -1, 0.0
             while i < c:  # another place than those before
                 number = generator.random() * block
                 places[c], i = np.int64(number), 0
-                rest = number - places[c]
+                fraction = number - places[c]
                 while i < c and places[i] != places[c]:
                     i += 1
             # the rest is the beginning of another uniform number, whose end nearly never counts
-            stays = rest + unit <= kept
-            if not stays and rest < kept:
-                stays = generator.random() * unit < kept - rest
+            stays = fraction + unit <= threshold
+            if not stays and fraction < threshold:
+                stays = generator.random() * unit < threshold - fraction
             row = start + places[c]
             if stays and row < index.size:
                 j = size  # rows of a block are put in order
@@ -155,8 +155,8 @@ class PoissonBatches:
     def numbers(self):
         """Return the state of the sampler: block, probability of a candidate, and their law."""
         k = min(max(0, -math.frexp(self.sampling_probability)[1]), _MOST_BITS)
-        kept = math.floor(math.ldexp(self.sampling_probability, k) * _UNIFORM) / _UNIFORM
-        return np.concatenate([[2.0**k, kept], law_of_block(k)])
+        threshold = math.floor(math.ldexp(self.sampling_probability, k) * _UNIFORM) / _UNIFORM
+        return np.concatenate([[2.0**k, threshold], law_of_block(k)])
 
     def drawn(self, n_samples, generator) -> Callable[[int], np.ndarray]:
         """Return who is in a step, as a function of its number; valid until the next one."""

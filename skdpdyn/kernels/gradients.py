@@ -115,11 +115,11 @@ def _kind(X):
 def _by_outputs(of_one, of_several):
     """Return a function that is one of two, by the type of a loss's derivative."""
 
-    def plain(residual, n_outputs, *rest):
-        return (of_several if n_outputs > 1 else of_one)(residual, n_outputs, *rest)
+    def plain(residual, n_outputs, *arguments):
+        return (of_several if n_outputs > 1 else of_one)(residual, n_outputs, *arguments)
 
     @overload(plain, strict=False)
-    def _(residual, n_outputs, *rest):
+    def _(residual, n_outputs, *arguments):
         return of_several if residual.signature.args[0].ndim > 1 else of_one
 
     return plain
@@ -128,11 +128,11 @@ def _by_outputs(of_one, of_several):
 def _by_rows(**ways):
     """Return a function that is one of several, by the types of a loss's derivative and of rows."""
 
-    def plain(residual, X, n_outputs, *rest):
-        return ways[_kind(X)][n_outputs > 1](residual, X, n_outputs, *rest)
+    def plain(residual, X, n_outputs, *arguments):
+        return ways[_kind(X)][n_outputs > 1](residual, X, n_outputs, *arguments)
 
     @overload(plain, strict=False)
-    def _(residual, X, n_outputs, *rest):
+    def _(residual, X, n_outputs, *arguments):
         return ways[_kind(X)][residual.signature.args[0].ndim > 1]
 
     return plain
@@ -537,10 +537,10 @@ def _cell_add(residual, X, n_outputs, place, steps, sums, room):
     for k in range(n_outputs):
         step, out = steps[k * block : (k + 1) * block], sums[k * stride + starts[-1] :]
         for p in range(places.shape[1]):
-            one, other, found = room[places[0, p]], room[places[1, p]], 0.0
+            one, other, product = room[places[0, p]], room[places[1, p]], 0.0
             for r in range(block):
-                found += step[r] * one[r] * other[r]
-            out[p] += found
+                product += step[r] * one[r] * other[r]
+            out[p] += product
 
 
 _zeros = _by_outputs(_zeros_of_one, _zeros_of_several)

@@ -286,8 +286,8 @@ else:  # compiled
 
         numba would look both up at every call, for 30 us.
         """
-        held = generator.bit_generator.ctypes
-        return held.state_address, ctypes.c_void_p.from_buffer(held.next_double).value
+        interface = generator.bit_generator.ctypes
+        return interface.state_address, ctypes.c_void_p.from_buffer(interface.next_double).value
 
     @intrinsic
     def uniform(typing_context, source):

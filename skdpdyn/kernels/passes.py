@@ -118,17 +118,17 @@ def _some_batches(
 @cache
 def compiled_some_batches(family, dtype):
     """Compile sums over chosen rows, of X of ``dtype``."""
-    own = family.gathered_dtype(dtype)
-    chunk, _, point = pass_types(family.of_gathered, own)
-    numbers, room = types_of_rows(own), family.room_type(own)
+    gathered = family.gathered_dtype(dtype)
+    chunk, _, point = pass_types(family.of_gathered, gathered)
+    numbers, room = types_of_rows(gathered), family.room_type(gathered)
     gather = types.void(family.rows_type(dtype), readonly(np.int64), _i64, _i64, room)
-    kept = writable(own), _output, writable(own), _output, _output
+    of_rows = writable(gathered), _output, writable(gathered), _output, _output
     problem = family.residual_type, family.rows_type(dtype), *numbers, *point
-    to = readonly(np.int64), room, *kept, *(writable(np.float64, 2),) * 2
+    to = readonly(np.int64), room, *of_rows, *(writable(np.float64, 2),) * 2
     kernels = function_type(chunk), function_type(gather)
     batches = entry(types.void(*kernels, *problem, *to))(_some_batches)
     return partial(
-        batches, compiled_chunk(family.of_gathered, own), component(gather)(family.gather)
+        batches, compiled_chunk(family.of_gathered, gathered), component(gather)(family.gather)
     )
 
 
@@ -186,10 +186,10 @@ class Gradients:
             n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
             return cls(*kind, n_chunks, "float64", False, True, *of_rows)
         single = objective.exact and rows.allows_single(objective)
-        what = cls(*kind, 1, "float64", single, False, *of_rows)
-        precision = what.family.precision(rows.dtype.name) if single else "float64"
-        n_chunks = rows.count_chunks(what.n_weights + objective.n_outputs)
-        return replace(what, n_chunks=n_chunks, precision=precision)
+        gradients = cls(*kind, 1, "float64", single, False, *of_rows)
+        precision = gradients.family.precision(rows.dtype.name) if single else "float64"
+        n_chunks = rows.count_chunks(gradients.n_weights + objective.n_outputs)
+        return replace(gradients, n_chunks=n_chunks, precision=precision)
 
     @property
     def family(self) -> Any:
@@ -218,20 +218,20 @@ class Point:
 
     Parameters
     ----------
-    what : Gradients
+    gradients : Gradients
         The pass.
     row_map : RowMap or None
         The map.
     """
 
-    def __init__(self, what, row_map):
-        self._objective, self._map = what.objective, row_map
-        n_outputs, n_features = what.objective.n_outputs, what.objective.n_features
-        self._slot, self._expansion = None, what.expansion
-        if what.expansion is None:
-            self._slot, _ = what.family.layout(n_outputs, n_features)
+    def __init__(self, gradients, row_map):
+        self._objective, self._map = gradients.objective, row_map
+        n_outputs, n_features = gradients.objective.n_outputs, gradients.objective.n_features
+        self._slot, self._expansion = None, gradients.expansion
+        if gradients.expansion is None:
+            self._slot, _ = gradients.family.layout(n_outputs, n_features)
         self._n_coefficients = n_outputs * n_features
-        self._weights = aligned_empty(what.n_weights, what.precision)
+        self._weights = aligned_empty(gradients.n_weights, gradients.precision)
         self._weights[:] = 0
         self._intercept, self._shift = np.zeros((2, n_outputs))
 
@@ -271,7 +271,7 @@ class LocalSums:
 
     Parameters
     ----------
-    what : Gradients
+    gradients : Gradients
         The sum to compute.
     rows : LocalRows
         The rows, or a part of all rows that begins and ends with a chunk.
@@ -285,23 +285,28 @@ class LocalSums:
         Factors and limits of these rows; None: they are computed.
     """
 
-    def __init__(self, what, rows, edges, n_threads=1, keep=False, numbers=None):
-        n_chunks, objective = edges.size - 1, what.objective
-        self._kernel = compiled_some_chunks(what.family, rows.dtype.name, what.precision)
-        numbers = rows.bounded_for(what) if numbers is None else numbers
+    def __init__(self, gradients, rows, edges, n_threads=1, keep=False, numbers=None):
+        n_chunks, objective = edges.size - 1, gradients.objective
+        self._kernel = compiled_some_chunks(gradients.family, rows.dtype.name, gradients.precision)
+        numbers = rows.bounded_for(gradients) if numbers is None else numbers
         residual = first_class(objective.loss.residual)
-        self._problem = residual, what.family.rows(rows.in_ranges), rows.y, *numbers
-        self._scaling, self._edges, self._n_sums = objective.intercept_scaling, edges, what.n_sums
-        held = rows.X.data.nbytes + rows.X.indices.nbytes if rows.is_sparse else math.inf
-        fits = n_chunks * what.n_sums * 8 <= LARGEST_PART * held  # sums of all chunks, beside X
+        self._problem = residual, gradients.family.rows(rows.in_ranges), rows.y, *numbers
+        self._scaling, self._edges, self._n_sums = (
+            objective.intercept_scaling,
+            edges,
+            gradients.n_sums,
+        )
+        n_bytes = rows.X.data.nbytes + rows.X.indices.nbytes if rows.is_sparse else math.inf
+        # sums of all chunks, beside X
+        fits = n_chunks * gradients.n_sums * 8 <= LARGEST_PART * n_bytes
         self._n_threads = min(n_threads, n_chunks) if fits else 1
         self._pool = ThreadPoolExecutor(self._n_threads - 1) if self._n_threads > 1 else None
-        kept = n_chunks if keep or self._n_threads > 1 else 1
-        self._sums = chunk_sums(kept, what.n_sums)
+        n_kept = n_chunks if keep or self._n_threads > 1 else 1
+        self._sums = chunk_sums(n_kept, gradients.n_sums)
         shares = np.linspace(0, n_chunks, self._n_threads + 1).round().astype(np.int64)
-        own, *others = pairwise(shares.tolist())
+        own_share, *others = pairwise(shares.tolist())
         size = max(1, _PIECE // (int(np.max(np.diff(edges))) * objective.n_parameters))
-        self._own = pieces(*own, size)
+        self._own_pieces = pieces(*own_share, size)
         self._others = [piece for share in others for piece in pieces(*share, size)]
 
     def close(self):
@@ -337,7 +342,7 @@ class LocalSums:
             for piece in self._others
         ]
         try:
-            for piece in self._own:
+            for piece in self._own_pieces:
                 if go_on is not None:
                     go_on()
                 self._kernel(*self._problem, *point, *piece, *to)
@@ -354,26 +359,26 @@ class BatchSums:
 
     Parameters
     ----------
-    what : Gradients
+    gradients : Gradients
         The sum to compute.
     rows : LocalRows
         Some of the rows.
     """
 
-    def __init__(self, what, rows):
-        family, size = what.family, what.family.rows_at_a_time(rows.shape[1])
+    def __init__(self, gradients, rows):
+        family, size = gradients.family, gradients.family.rows_at_a_time(rows.shape[1])
         dtype = family.gathered_dtype(rows.dtype.name)
-        scale, limit, offset, weight = rows.bounded_for(what)
+        scale, limit, offset, weight = rows.bounded_for(gradients)
         y, limit = rows.y.astype(dtype, copy=False), limit.astype(dtype, copy=False)
         numbers, X = (y, scale, limit, offset, weight), family.rows(rows.in_ranges)
-        residual = first_class(what.objective.loss.residual)
+        residual = first_class(gradients.objective.loss.residual)
         self._kernel = partial(
             compiled_some_batches(family, rows.dtype.name), residual, X, *numbers
         )
-        self._scaling, self._rows = what.objective.intercept_scaling, rows
-        own = [np.empty(size if of.size else 0, of.dtype) for of in numbers]
-        self._room = family.room(X, size), *own, np.empty((1, what.n_sums))
-        self._n_sums = what.n_sums
+        self._scaling, self._rows = gradients.objective.intercept_scaling, rows
+        gathered = [np.empty(size if of.size else 0, of.dtype) for of in numbers]
+        self._room = family.room(X, size), *gathered, np.empty((1, gradients.n_sums))
+        self._n_sums = gradients.n_sums
 
     def close(self):
         """Hold nothing."""

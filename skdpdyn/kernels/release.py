@@ -112,7 +112,7 @@ def half_decay(source):
 
 
 @inlined
-def gaussian_decay(whole, first, source):
+def gaussian_decay(integer, first, source):
     """Run Karney's algorithm B on first digits alone, which nearly always decide.
 
     It returns True with probability exp(-x (2 whole + x) / (2 whole + 2)), for a fraction x that
@@ -128,7 +128,7 @@ def gaussian_decay(whole, first, source):
     """
     even, last, following = True, first, digit(source)
     while following < last:
-        drawn = choice(2 * whole + 2, source)
+        drawn = choice(2 * integer + 2, source)
         if drawn == 0:
             return True, even, last, following
         if drawn == 1:
@@ -140,13 +140,13 @@ def gaussian_decay(whole, first, source):
 
 
 @inner
-def gaussian_decay_of_all(whole, fraction, even, last, following, source):
+def gaussian_decay_of_all(integer, fraction, even, last, following, source):
     """Go on where `gaussian_decay` stopped undecided, by all digits."""
     is_drawn = following < last
     numbers = fraction if last == fraction[0] else [last]  # the first, or a later one
     following_numbers = [following]
     while is_drawn or is_less(following_numbers, numbers, source):
-        drawn = 1 if is_drawn else choice(2 * whole + 2, source)
+        drawn = 1 if is_drawn else choice(2 * integer + 2, source)
         factor = [fraction[0] if is_drawn else digit(source)] if drawn == 1 else [0]
         if drawn == 0 or (drawn == 1 and not is_less(factor, fraction, source)):
             return even
@@ -165,13 +165,13 @@ def all_half_decay(n, source):
 
 
 @merged
-def all_gaussian_decay(whole, fraction, source):
+def all_gaussian_decay(integer, fraction, source):
     """Return True with probability exp(-x (2 whole + x) / 2) for the fraction x."""
     first = fraction[0]
-    for _ in range(whole + 1):
-        decided, even, last, following = gaussian_decay(whole, first, source)
+    for _ in range(integer + 1):
+        decided, even, last, following = gaussian_decay(integer, first, source)
         if not decided:
-            even = gaussian_decay_of_all(whole, fraction, even, last, following, source)
+            even = gaussian_decay_of_all(integer, fraction, even, last, following, source)
         if not even:
             return False
     return True
@@ -188,15 +188,15 @@ def half_normal(fraction, source):
     exp(-k(k-1)/2) exp(-x(2k+x)/2), and the product is exp(-(k+x)^2/2).
     """
     while True:
-        whole = 0
+        integer = 0
         while half_decay(source):
-            whole += 1
-        if all_half_decay(whole * (whole - 1), source):
+            integer += 1
+        if all_half_decay(integer * (integer - 1), source):
             fraction[0] = digit(source)
             while len(fraction) > 1:
                 fraction.pop()
-            if all_gaussian_decay(whole, fraction, source):
-                return whole
+            if all_gaussian_decay(integer, fraction, source):
+                return integer
 
 
 @inner
@@ -206,12 +206,12 @@ def exponential(source):
     von Neumann (1951): with probability exp(-x) a proposed fraction x is accepted, and each failure
     adds 1.
     """
-    whole = 0
+    integer = 0
     while True:
         fraction = [digit(source)]
         if descends_evenly(fraction, source):
-            return whole, fraction
-        whole += 1
+            return integer, fraction
+        integer += 1
 
 
 @merged
@@ -236,13 +236,13 @@ def nearest(numerator, shift, scale, fraction, source):
     probability is below 1e-227000.)
     """
     negative = digit(source) >= BASE // 2
-    whole = half_normal(fraction, source)
+    integer = half_normal(fraction, source)
     away = numerator if negative else -numerator  # the sum is scale * |N| / 2^40 - away / 2^shift
 
     first = fraction[0]
     coarse, fine = scale >> SCALE_BITS, scale & ((1 << SCALE_BITS) - 1)
-    by_whole, by_coarse = whole * scale, coarse * first
-    rest = (
+    by_whole, by_coarse = integer * scale, coarse * first
+    undecided = (
         ((by_whole & ((1 << SCALE_BITS) - 1)) << DIGIT_BITS)
         + ((by_coarse & (BASE - 1)) << SCALE_BITS)
         + fine * first
@@ -253,9 +253,9 @@ def nearest(numerator, shift, scale, fraction, source):
         (by_whole >> SCALE_BITS)
         + (by_coarse >> DIGIT_BITS)
         - (away >> min(shift, 63))
-        + (rest >> FIXED_BITS)
+        + (undecided >> FIXED_BITS)
     )
-    gap = rest & ((1 << FIXED_BITS) - 1)
+    gap = undecided & ((1 << FIXED_BITS) - 1)
     if gap > 0:
         boundary, gap = boundary + 1, gap - (1 << FIXED_BITS)
 
@@ -491,24 +491,24 @@ def _nearest_gamma(numerator, shift, scale, generator):
     exponentials = [_compiled(_exponential)(source) for _ in numerator]
     bits = FIRST_BITS
     while True:
-        lows = [_leading(whole, fraction, bits, generator) for whole, fraction in normals]
+        lows = [_leading(integer, fraction, bits, generator) for integer, fraction in normals]
         norm_low = math.isqrt(sum(low * low for low in lows))
         norm_high = math.isqrt(sum((low + 1) ** 2 for low in lows)) + 1
         gamma_low = sum(
-            _leading(whole, fraction, bits, generator) for whole, fraction in exponentials
+            _leading(integer, fraction, bits, generator) for integer, fraction in exponentials
         )
         gamma_high = gamma_low + len(exponentials)
         if norm_low > 0 or not lows:
-            found = []
+            integers = []
             for i, low in enumerate(lows):
                 a = -numerator[i] if negative[i] else numerator[i]  # the sign of Z put aside
                 least, most = gamma_low * low // norm_high, gamma_high * (low + 1) // norm_low + 1
                 nearest_least = _rounded(a, shift[i], scale[i] * least, SCALE_BITS + bits)
                 if nearest_least != _rounded(a, shift[i], scale[i] * most, SCALE_BITS + bits):
                     break
-                found.append(-nearest_least if negative[i] else nearest_least)
+                integers.append(-nearest_least if negative[i] else nearest_least)
             else:
-                return found
+                return integers
         bits *= 2
 
 
@@ -543,13 +543,13 @@ def _digit(generator):
     return int(generator.random() * BASE)
 
 
-def _leading(whole, fraction, bits, generator):
+def _leading(integer, fraction, bits, generator):
     """Return floor((whole + fraction) 2^bits); draw the digits that are missing."""
     while len(fraction) * DIGIT_BITS < bits:
         fraction.append(_digit(generator))
     for following in fraction[: bits // DIGIT_BITS]:
-        whole = (whole << DIGIT_BITS) + following
-    return whole
+        integer = (integer << DIGIT_BITS) + following
+    return integer
 
 
 def _rounded(a, a_shift, b, b_shift):

@@ -80,7 +80,7 @@ class Statistic:
 
     Parameters
     ----------
-    what : int
+    kind : int
         COUNTS of rows within thresholds, SUM, SQUARES, or OUTER products; counts of the OCTAVES of
         each column, or of the `PARTS` that a range of it is SPLIT into.
     of : {"rows", "mapped", "targets"}
@@ -109,7 +109,7 @@ class Statistic:
         Whether factors and lengths of rows in memory are kept for training.
     """
 
-    what: int
+    kind: int
     of: str
     radius: float = np.inf
     thresholds: Sequence[float] | np.ndarray = ()
@@ -130,23 +130,23 @@ class Statistic:
 
     def n_sums(self, n_features: int) -> int:
         """Return how many numbers of a chunk are added up."""
-        if self.of == "targets" and self.what == SUM:
+        if self.of == "targets" and self.kind == SUM:
             return 1
-        if self.what == COUNTS:
+        if self.kind == COUNTS:
             return len(self.thresholds) + 1
-        if self.what in (OCTAVES, SPLIT):
-            return n_features * (_APART if self.what == OCTAVES else PARTS)
+        if self.kind in (OCTAVES, SPLIT):
+            return n_features * (_APART if self.kind == OCTAVES else PARTS)
         width = _padded(self.n_columns(n_features))
-        return width**2 if self.what == OUTER else width
+        return width**2 if self.kind == OUTER else width
 
-    def answer(self, sums: np.ndarray, n_features: int) -> np.ndarray:
+    def from_sums(self, sums: np.ndarray, n_features: int) -> np.ndarray:
         """Return the statistic from the sums of all chunks."""
-        if self.what == COUNTS:
+        if self.kind == COUNTS:
             return np.cumsum(sums[:-1])
-        if self.what in (OCTAVES, SPLIT):
+        if self.kind in (OCTAVES, SPLIT):
             return sums.reshape(n_features, -1)[:, :N_OCTAVES]
         size = min(self.n_columns(n_features), sums.size)
-        if self.what != OUTER:
+        if self.kind != OUTER:
             return sums[:size]
         upper = np.triu(sums.reshape(_padded(size), -1)[:size, :size])
         return upper + np.triu(upper, 1).T
@@ -233,13 +233,13 @@ def _count_parts(X, first, last, row_weight, of, lows, factors, out):
 def _norms(X, first, size, of, scale):
     """Write squares of norms of some rows; return whether all are allowed."""
     n_features, within = values_of(X).shape[1], True
-    whole, zero = np.int64(n_features) // 8 * 8, filled(0.0)
+    full, zero = np.int64(n_features) // 8 * 8, filled(0.0)
     for r in range(size):
         at, squares = (first + r) * n_features, zero
-        for j in range(0, whole, 8):
+        for j in range(0, full, 8):
             row = load_row(X, at, j, 8)
             squares = multiply_add(row, row, squares)
-        row = load_row(X, at, whole, n_features - whole)
+        row = load_row(X, at, full, n_features - full)
         scale[r] = total(multiply_add(row, row, squares))
     for r in range(size):
         within &= scale[r] <= of.most
@@ -250,15 +250,15 @@ def _norms(X, first, size, of, scale):
 def _map_rows(X, first, size, shift, scales, z, scale, length):
     """Write D (f x - c) of some rows into z, and squares of lengths; other rows are zero."""
     n_features, width, zero = values_of(X).shape[1], shift.size, filled(0.0)
-    whole = np.int64(n_features) // 8 * 8
+    full = np.int64(n_features) // 8 * 8
     for r in range(size):
         at, to, squares, f = (first + r) * n_features, r * width, zero, filled(scale[r])
-        for j in range(0, whole, 8):
+        for j in range(0, full, 8):
             row = multiply_add(load_row(X, at, j, 8), f, load(shift, j))
             row = multiply_add(row, load(scales, j), zero)
             store(z, to + j, row)
             squares = multiply_add(row, row, squares)
-        for j in range(whole, width, 8):  # what is left of the row, and room for more columns
+        for j in range(full, width, 8):  # what is left of the row, and room for more columns
             row = multiply_add(load_row(X, at, j, n_features - j), f, load(shift, j))
             row = multiply_add(row, load(scales, j), zero)
             store(z, to + j, row)
@@ -370,7 +370,7 @@ def _add_squares(mapped, width, size, of, length, weight, out):
 
 
 def _of_dense(
-    X, row_weight, y, of, shift, scales, matrix, what, grid, edges, first_chunk, last_chunk,
+    X, row_weight, y, of, shift, scales, matrix, kind, grid, edges, first_chunk, last_chunk,
     factors, lengths, sums, totals, z, turned,
 ):  # fmt: skip
     """Add up a statistic of dense rows, each chunk in a row of ``sums``, or all in ``totals``.
@@ -381,26 +381,26 @@ def _of_dense(
     n_features, width, within = values_of(X).shape[1], shift.size, True
     zero = filled(0.0)
     scale, length = zeros_on_stack(64, _BLOCK), zeros_on_stack(64, _BLOCK)
-    weight, counts = zeros_on_stack(64, _BLOCK), what in (COUNTS, NOTHING)
+    weight, counts = zeros_on_stack(64, _BLOCK), kind in (COUNTS, NOTHING)
     n_columns = n_features + np.int64(of.constant > 0.0) + np.int64(y.size > 0)
     for c in range(first_chunk, last_chunk):
         out = sums[0 if totals.size else c - first_chunk]
-        if what != ROWS:
+        if kind != ROWS:
             out[:] = 0.0
         stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
         for first in range(edges[c], stop, _BLOCK):
             size = _BLOCK if stop - first > _BLOCK else stop - first
-            if what == OCTAVES:
+            if kind == OCTAVES:
                 _count_octaves(X, first, first + size, row_weight, of, out)
                 continue
-            if what == SPLIT:
+            if kind == SPLIT:
                 _count_parts(X, first, first + size, row_weight, of, shift, scales, out)
                 continue
             within &= _norms(X, first, size, of, scale)
             for r in range(size):
                 weight[r] = row_weight[first + r] if row_weight.size else 1.0
                 length[r], scale[r] = scale[r], _factor(scale[r], of.radius)
-            if what == SUM:
+            if kind == SUM:
                 _add_sum(X, first, size, scale, weight, out)
                 continue
             if of.radius < np.inf or of.mapped > 0.0 or not counts:  # not rows as they are
@@ -412,16 +412,16 @@ def _of_dense(
             if factors.size:
                 for r in range(size):
                     factors[first + r], lengths[first + r] = scale[r], length[r]
-            if what == COUNTS:
+            if kind == COUNTS:
                 for r in range(size):
                     out[_place(grid, length[r])] += _counted(row_weight, first + r, of.grain)
             if counts:
                 continue
             mapped, packed = (turned, z) if matrix.size else (z, turned)
-            if what == SQUARES:
+            if kind == SQUARES:
                 _add_squares(mapped, width, size, of, length, weight, out)
                 continue
-            if what == ROWS:
+            if kind == ROWS:
                 for r in range(size):
                     g = _divided(length[r], of)
                     for j in range(n_features):
@@ -445,7 +445,7 @@ def _of_dense(
 
 
 def _of_csr(
-    X, row_weight, y, of, shift, scales, matrix, what, grid, edges, first_chunk, last_chunk,
+    X, row_weight, y, of, shift, scales, matrix, kind, grid, edges, first_chunk, last_chunk,
     factors, lengths, sums, totals, z, turned,
 ):  # fmt: skip
     """Do the sums of `_of_dense` for CSR rows, which have no centre and a diagonal W."""
@@ -470,17 +470,17 @@ def _of_csr(
             length = np.sqrt(square)
             if factors.size:
                 factors[i], lengths[i] = factor, length
-            if what == COUNTS:
+            if kind == COUNTS:
                 out[_place(grid, length)] += _counted(row_weight, i, of.grain)
-            if what in (COUNTS, NOTHING):
+            if kind in (COUNTS, NOTHING):
                 continue
             g, w = factor * _divided(length, of), row_weight[i] if row_weight.size else 1.0
             for p in range(first, last):
                 j = np.uintp(columns[p])
                 v = values[p] * scales[j] * g
-                if what == SUM:
+                if kind == SUM:
                     out[j] += w * v
-                elif what == SQUARES:
+                elif kind == SQUARES:
                     out[j] += w * (v * v)
                 else:
                     at = j * np.uintp(width)
@@ -493,7 +493,7 @@ def _of_csr(
                         at += np.uintp(1)
                     if y.size:
                         out[at] += w * v * (of.target * _clipped(y[i]))
-            if what == OUTER and (of.constant > 0.0 or y.size):
+            if kind == OUTER and (of.constant > 0.0 or y.size):
                 at, k = n_features * width + n_features, np.int64(of.constant > 0.0)
                 out[at] += w * of.constant * of.constant
                 if y.size:
@@ -506,13 +506,13 @@ def _of_csr(
 
 
 @strict
-def _targets_of_chunk(y, exposure, row_weight, of, centre, what, grid, start, stop, out):
-    rest = 0.0
+def _targets_of_chunk(y, exposure, row_weight, of, centre, kind, grid, start, stop, out):
+    lost = 0.0
     for i in range(start, stop):
         number = (np.float64(y[i]) - centre) * of.norm
         if exposure.size:
             number *= exposure[i]
-        if what == COUNTS:
+        if kind == COUNTS:
             out[_place(grid, abs(number))] += _counted(row_weight, i, of.grain)
         else:
             one = _clipped(number) * (row_weight[i] if row_weight.size else 1.0)
@@ -520,12 +520,12 @@ def _targets_of_chunk(y, exposure, row_weight, of, centre, what, grid, start, st
             after = before + one
             added = after - before
             out[0] = after
-            rest += (before - (after - added)) + (one - added)
-    out[0] += rest
+            lost += (before - (after - added)) + (one - added)
+    out[0] += lost
 
 
 def _of_targets(
-    y, exposure, row_weight, of, centre, what, grid, edges, first_chunk, last_chunk, sums, totals
+    y, exposure, row_weight, of, centre, kind, grid, edges, first_chunk, last_chunk, sums, totals
 ):
     """Count distances of targets from a centre, times their exposure, or add them up, clipped.
 
@@ -536,13 +536,13 @@ def _of_targets(
         out = sums[0 if totals.size else c - first_chunk]
         out[:] = 0.0
         _targets_of_chunk(
-            y, exposure, row_weight, of, centre, what, grid, edges[c], edges[c + 1], out
+            y, exposure, row_weight, of, centre, kind, grid, edges[c], edges[c + 1], out
         )
         if totals.size:
             add(totals, out[: totals.shape[1]])
 
 
-def _divide(factors, lengths, told, norm, shrink, error, exact, unit):
+def _divide(factors, lengths, bounds, norm, shrink, error, exact, unit):
     """Replace factors by scales, and lengths by offsets; write norms, as `RowMap.factors` does."""
     of_norm, added = (error, 0.0) if exact else (0.0, error)
     for i in range(factors.size):
@@ -555,7 +555,7 @@ def _divide(factors, lengths, told, norm, shrink, error, exact, unit):
         if length < unit:
             scale = of_row = 0.0
         factors[i], lengths[i] = scale, 1 / divisor
-        told[i] = of_row if of_row < 1.0 else 1.0
+        bounds[i] = of_row if of_row < 1.0 else 1.0
 
 
 def _limit(norms, exposure, limits, clip, scaling, largest, left):
@@ -610,7 +610,7 @@ class RowPass:
         Rows. CSR rows are canonical.
     ball : Ball
         Numbers of the map and of the statistic.
-    what : int
+    kind : int
         What is added up, or NOTHING; ROWS: mapped dense rows are written into ``out``.
     centre : ndarray of shape (n_features,) or None, default=None
         What is subtracted from rows.
@@ -622,13 +622,13 @@ class RowPass:
         Targets in the precision of X, which are appended to rows.
     row_weight : ndarray of shape (n_samples,) or None, default=None
         Weights of rows; empty or None for 1.
-    kept : tuple of ndarray of shape (n_samples,) or None, default=None
+    numbers : tuple of ndarray of shape (n_samples,) or None, default=None
         Where factors and lengths of rows are written.
     """
 
     def __init__(
-        self, X, ball, what, *, centre=None, weights=None, thresholds=(), y=None, row_weight=None,
-        kept=None,
+        self, X, ball, kind, *, centre=None, weights=None, thresholds=(), y=None, row_weight=None,
+        numbers=None,
     ):  # fmt: skip
         n_features = X.shape[1]
         family = Ranged if isinstance(X, InRanges) else Dense if isinstance(X, np.ndarray) else Csr
@@ -648,17 +648,17 @@ class RowPass:
         rows = csr_views(X) if is_sparse else np.require(values_of(X), requirements="CA")
         rows = (rows, *X[1:]) if family is Ranged else rows
         mapped = float(centre is not None or weights is not None)
-        if mapped and what == SUM and not is_sparse:
+        if mapped and kind == SUM and not is_sparse:
             raise ValueError("rows are added up without a map")
         ball = ball._replace(columns=float(n_features), mapped=mapped)
-        self._given = rows, row_weight, y, ball, shift, scales, matrix.ravel()
-        self._what, self._grid, self._kept = (
-            what,
+        self._arguments = rows, row_weight, y, ball, shift, scales, matrix.ravel()
+        self._kind, self._grid, self._numbers = (
+            kind,
             np.array(thresholds, np.float64),
-            kept or (_NONE, _NONE),
+            numbers or (_NONE, _NONE),
         )
         self._room = 0 if is_sparse else _BLOCK * width
-        self.work = width * (width if matrix.size or what == OUTER else 1)
+        self.work = width * (width if matrix.size or kind == OUTER else 1)
 
     def __call__(self, edges, first, last, sums, totals):
         """Add up chunks first, ..., last - 1, as kernels do.
@@ -669,12 +669,12 @@ class RowPass:
             If a row is too large for its norm to be computed.
         """
         room = aligned_empty(self._room), aligned_empty(self._room)
-        chunks = self._what, self._grid, edges, first, last
-        if not self._kernel(*self._given, *chunks, *self._kept, sums, totals, *room):
-            most = self._given[3].most
+        chunks = self._kind, self._grid, edges, first, last
+        if not self._kernel(*self._arguments, *chunks, *self._numbers, sums, totals, *room):
+            most = self._arguments[3].most
             raise ValueError(
                 f"X holds rows whose norm exceeds {np.sqrt(most):.2g}, the largest that "
-                f"{self._given[2].dtype} can train on: rescale X"
+                f"{self._arguments[2].dtype} can train on: rescale X"
             )
 
 
@@ -688,7 +688,7 @@ class TargetPass:
         ball = Ball(1.0, 1.0, norm=common, grain=statistic.grain)
         grid = np.array(statistic.thresholds, np.float64)
         self._run = lambda *chunks: kernel(
-            y, exposure, row_weight, ball, statistic.centre, statistic.what, grid, *chunks
+            y, exposure, row_weight, ball, statistic.centre, statistic.kind, grid, *chunks
         )
 
     def __call__(self, edges, first, last, sums, totals):

@@ -37,10 +37,10 @@ def _compiled():
 
 
 def _fingerprint(words):
-    found = np.uint64(0)
+    total = np.uint64(0)
     for i in range(words.size):
-        found += np.uint64(words[i]) * (np.uint64(i) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1))
-    return found
+        total += np.uint64(words[i]) * (np.uint64(i) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1))
+    return total
 
 
 @cache

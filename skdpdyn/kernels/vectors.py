@@ -108,13 +108,13 @@ if numba.config.DISABLE_JIT:
         vector[:count] = _row(X, start, place, count)
         return vector
 
-    def store_dots(out, starts, weights, outputs, X, rows, size, asked, ahead):
+    def store_dots(out, starts, weights, outputs, X, rows, size, prefetched, ahead):
         """Write the dot products of rows of the weights with rows of X."""
         products = _rows(weights, outputs, size) @ _rows(X, rows, size).T
         for start, products_there in zip(starts, products.reshape(len(starts), -1), strict=True):
             out.reshape(-1)[start : start + products_there.size] = products_there
 
-    def add_rows(out, starts, factors, X, rows, size, asked, ahead):
+    def add_rows(out, starts, factors, X, rows, size, prefetched, ahead):
         """Add rows of X, multiplied by factors, to each row of ``out``."""
         sums = np.reshape(factors, (len(starts), -1)) @ _rows(X, rows, size)
         for start, sum_ in zip(starts, sums, strict=True):
@@ -373,28 +373,28 @@ else:  # compiled
 
     def _along(builder, size, width, step, vectors):
         """Apply ``step(place, mask, vectors)`` to each ``width`` of ``size`` elements."""
-        before, (body, rest, part, end) = (
+        before, (body, loop, part, end) = (
             builder.block,
             (builder.append_basic_block() for _ in range(4)),
         )
-        whole = builder.and_(size, _INT64(-width))
-        builder.cbranch(builder.icmp_signed("<", _INT64(0), whole), body, rest)
+        full = builder.and_(size, _INT64(-width))
+        builder.cbranch(builder.icmp_signed("<", _INT64(0), full), body, loop)
         builder.position_at_end(body)
         place, *current = _meet(builder, (before, [_INT64(0), *vectors]))
         following = step(place, None, current)
         next_place, left = builder.add(place, _INT64(width)), builder.block
         for phi, value in zip([place, *current], [next_place, *following], strict=True):
             phi.add_incoming(value, left)
-        builder.cbranch(builder.icmp_signed("<", next_place, whole), body, rest)
-        builder.position_at_end(rest)
+        builder.cbranch(builder.icmp_signed("<", next_place, full), body, loop)
+        builder.position_at_end(loop)
         vectors = _meet(builder, (before, vectors), (left, following))
-        builder.cbranch(builder.icmp_signed("<", whole, size), part, end)
+        builder.cbranch(builder.icmp_signed("<", full, size), part, end)
         builder.position_at_end(part)
-        last = step(whole, _mask(builder, builder.sub(size, whole), width), vectors)
+        last = step(full, _mask(builder, builder.sub(size, full), width), vectors)
         builder.branch(end)
         part = builder.block
         builder.position_at_end(end)
-        return _meet(builder, (rest, vectors), (part, last))
+        return _meet(builder, (loop, vectors), (part, last))
 
     def _values(X_type, X):
         """Return the type and the array of the values of rows."""
@@ -436,12 +436,12 @@ else:  # compiled
                 prefetch_line(builder, element_pointer(context, builder, X_type, X, there))
 
     @intrinsic
-    def store_dots(typing_context, out, starts, weights, outputs, X, rows, size, asked, ahead):
+    def store_dots(typing_context, out, starts, weights, outputs, X, rows, size, prefetched, ahead):
         """Write the dot products of rows of the weights with rows of X.
 
         In the precision of the weights, which is that of ``out`` and not lower than that of X. Four
-        rows, or some power of two. Meanwhile what comes ``ahead`` elements after the rows ``asked``
-        for is prefetched, if the processor gains from that.
+        rows, or some power of two. Meanwhile prefetch what comes ``ahead`` elements after the rows
+        ``prefetched``, if the processor gains from that.
         """
         n_outputs, n_rows = len(outputs), len(rows)
         # others would write beside what they mean
@@ -450,7 +450,7 @@ else:  # compiled
         kind = _several(weights.dtype, n_outputs * n_rows)
 
         def codegen(context, builder, signature, args):
-            out_, starts_, weights_, outputs_, X_, rows_, size, asked_, ahead = _unpacked(
+            out_, starts_, weights_, outputs_, X_, rows_, size, prefetched_, ahead = _unpacked(
                 builder, signature, args
             )
 
@@ -461,7 +461,7 @@ else:  # compiled
                     )
                     for output in outputs_
                 ]
-                _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
+                _prefetch_rows(context, builder, kind.width, X, X_, prefetched_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 products, sums = (
                     [(i, k) for i in range(n_outputs) for k in range(n_rows)],
@@ -492,26 +492,26 @@ else:  # compiled
             return context.get_dummy_value()
 
         return types.void(
-            out, starts, weights, outputs, X, rows, types.intp, asked, types.intp
+            out, starts, weights, outputs, X, rows, types.intp, prefetched, types.intp
         ), codegen
 
     @intrinsic
-    def add_rows(typing_context, out, starts, factors, X, rows, size, asked, ahead):
+    def add_rows(typing_context, out, starts, factors, X, rows, size, prefetched, ahead):
         """Add rows of X times factors to each row of ``out``; factors of the first row come first.
 
         In the precision of ``out``, where zeros are added beyond a row up to a whole vector.
-        ``asked`` and ``ahead`` as in `store_dots`.
+        ``prefetched`` and ``ahead`` as in `store_dots`.
         """
         kind = _several(out.dtype, len(rows) * len(starts))
 
         def codegen(context, builder, signature, args):
-            out_, starts_, factors_, X_, rows_, size, asked_, ahead = _unpacked(
+            out_, starts_, factors_, X_, rows_, size, prefetched_, ahead = _unpacked(
                 builder, signature, args
             )
             factors_ = [_filled(builder, factor, kind.width) for factor in factors_]
 
             def add_products(place, mask, _):
-                _prefetch_rows(context, builder, kind.width, X, X_, asked_, place, ahead)
+                _prefetch_rows(context, builder, kind.width, X, X_, prefetched_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
                 of_starts = iter(factors_)
                 for start in starts_:
@@ -525,7 +525,9 @@ else:  # compiled
             _along(builder, size, kind.width, add_products, [])
             return context.get_dummy_value()
 
-        return types.void(out, starts, factors, X, rows, types.intp, asked, types.intp), codegen
+        return types.void(
+            out, starts, factors, X, rows, types.intp, prefetched, types.intp
+        ), codegen
 
     @intrinsic(prefer_literal=True)
     def zeros_on_stack(typing_context, capacity, size):

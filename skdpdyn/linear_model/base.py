@@ -368,23 +368,26 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     def _estimand(self):
         """Say whose predictions are right, and which facts weights of rows may follow from."""
         unit, weighted = self.privacy_.unit, getattr(self, "weight_bounds", None) is not None
-        own = [f"that each weight follows from its own {unit} alone"] * weighted
+        of_weights = [f"that each weight follows from its own {unit} alone"] * weighted
         if unit == "record":
-            return tuple(own)
+            return tuple(of_weights)
         if self.rows_of_a_person_ is not None:
             alike = f"each row weighs 1/{self.rows_of_a_person_}, and predictions are a mean row's"
-            return (f"the estimand: {alike}", *own)
+            return (f"the estimand: {alike}", *of_weights)
         if getattr(self, "estimand", "persons") == "rows":
             most = f"at most {self.max_rows_per_person} a {unit}"
-            return (f"the estimand: predictions are those of a mean row, of {most}", *own)
+            return (f"the estimand: predictions are those of a mean row, of {most}", *of_weights)
         within = f"{'by their weights' if weighted else 'alike'} within a {unit}"
-        return (f"the estimand: rows weigh {within}, and predictions are a mean {unit}'s", *own)
+        return (
+            f"the estimand: rows weigh {within}, and predictions are a mean {unit}'s",
+            *of_weights,
+        )
 
     def _public_targets(self):
         """Name the labels or bounds of targets, unless they were taken from the records."""
-        taken = any(leak.endswith("taken from y") for leak in self.leaks_)
-        taken = taken or self.family.targets.parameter in getattr(self, "bought_", ())
-        return () if taken else ("the sets of possible labels or target bounds",)
+        is_private = any(leak.endswith("taken from y") for leak in self.leaks_)
+        is_private = is_private or self.family.targets.parameter in getattr(self, "bought_", ())
+        return () if is_private else ("the sets of possible labels or target bounds",)
 
     def _bought_facts(self):
         """Name what was bought in place of public facts, and at which part of the budget."""

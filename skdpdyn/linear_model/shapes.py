@@ -69,7 +69,7 @@ def shapes_of(model: Any) -> dict[str, Shape]:
     """Return the shape of each term of a fitted model, by its name."""
     expansion, noise = model.expansion_, _Noise.of(model)
     weights, centres = model._weights(), model._centres()
-    found = {}
+    shapes = {}
     for k, name in enumerate(model.terms_[1:]):
         part = expansion.slices[k]
         if k < len(expansion.columns):
@@ -90,8 +90,8 @@ def shapes_of(model: Any) -> dict[str, Shape]:
         if noise is not None:
             for kind, error in noise.errors(rows, part).items():
                 errors[kind] = np.broadcast_to(error, value.shape).reshape(size)
-        found[name] = Shape(name, grid, value.reshape(size), missing, **errors)
-    return found
+        shapes[name] = Shape(name, grid, value.reshape(size), missing, **errors)
+    return shapes
 
 
 def _grid_of_pair(expansion, pair):
@@ -116,15 +116,15 @@ def _grid_of_pair(expansion, pair):
 
 def importances_of(model: Any) -> dict[str, float]:
     """Return the mean absolute contribution of each term, the largest first."""
-    row_map, found = model.conditioning_.row_map, {}
+    row_map, importances = model.conditioning_.row_map, {}
     mapped = _Moments.of(row_map)
     for name, part in zip(model.terms_[1:], model.expansion_.slices, strict=True):
         coef = np.zeros((mapped.vectors.shape[0], len(np.atleast_2d(model.coef_))))
         coef[part] = np.atleast_2d(model.coef_)[:, part].T
         loads = row_map.norm * mapped.vectors.T @ np.linalg.solve(mapped.weights.T, coef)
         std = np.sqrt(mapped.moments @ loads**2)
-        found[name] = math.sqrt(2 / math.pi) * float(np.mean(std))
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        importances[name] = math.sqrt(2 / math.pi) * float(np.mean(std))
+    return dict(sorted(importances.items(), key=lambda item: -item[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +167,8 @@ class _Noise:
         grid = np.linspace(0.0, _LONGEST / float(np.max(record.step_size)), _N_CURVATURES)
         squares = np.array([_accumulated(record, model.alpha_, h) for h in grid])
         directions = unit * (mapped.vectors.T @ mapped.weights) / row_map.norm
-        found = np.interp(mapped.moments * bend, grid, squares)
-        return cls(directions, row_map.centre, float(squares.max()), found)
+        variances = np.interp(mapped.moments * bend, grid, squares)
+        return cls(directions, row_map.centre, float(squares.max()), variances)
 
     def errors(self, rows, part):
         """Return the bound and the estimate of the standard error of some features' sums."""
@@ -184,13 +184,13 @@ def _accumulated(record, alpha, bend):
     step_size = np.broadcast_to(record.step_size, record.n_steps)
     momentum = np.broadcast_to(record.momentum, record.n_steps)
     std = step_size * record.sensitivity * np.broadcast_to(record.noise_multiplier, record.n_steps)
-    found, later, last = 0.0, 1.0, 0.0  # what a unit before the last steps leaves at the end
+    variance, later, last = 0.0, 1.0, 0.0  # what a unit before the last steps leaves at the end
     for k in range(record.n_steps - 1, -1, -1):
-        found += (std[k] * later) ** 2
+        variance += (std[k] * later) ** 2
         # theta_k+1 = keep ((1 + m_k) theta_k - m_k theta_k-1) - step_size bend theta_k
         keep = 1 - step_size[k] * alpha
         moved = keep * (1 + momentum[k]) - step_size[k] * bend
         later, last = moved * later + last, -keep * momentum[k] * later
         if not math.isfinite(later):
             return math.inf
-    return found
+    return variance

@@ -46,7 +46,7 @@ class Candidates:
             raise ValueError(f"param_grid={self.listed!r} holds no candidate")
         return grid
 
-    def given(self):
+    def sources(self):
         """Return the sources of all that is listed, see `skdpdyn.training.sources`."""
         listed = [value for candidate in self.grid for value in candidate.values()]
         values = [clone(self.estimator), *(clone(value, safe=False) for value in listed)]
@@ -74,10 +74,10 @@ class Candidates:
             if public_value is not None:
                 model.set_params(**{name: public_value})
         model.set_params(**budget, **public, random_state=seed)
-        for whole in (self.estimator, estimator):
+        for either in (self.estimator, estimator):
             if any(
                 getattr(part, "_skl_callbacks", None)
-                for part in (whole, *whole.get_params().values())
+                for part in (either, *either.get_params().values())
             ):
                 raise ValueError(
                     "callbacks would be told of every trial: pass an estimator without them"

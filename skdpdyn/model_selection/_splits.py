@@ -55,40 +55,42 @@ class HeldOut:
         if self.shared:
             return np.arange(self.n_samples), np.arange(self.n_samples)
         drawn = self.positions is None
-        held = generator.permutation(self.n_samples)[: self.number] if drawn else self.positions
+        positions = (
+            generator.permutation(self.n_samples)[: self.number] if drawn else self.positions
+        )
         is_held = np.zeros(self.n_samples, dtype=bool)
-        is_held[held] = True
+        is_held[positions] = True
         return np.flatnonzero(is_held), np.flatnonzero(~is_held)
 
 
 def _positions(holdout, n_samples):
     """Return the positions of held-out records, checked."""
-    held = np.asarray(holdout)
-    if held.dtype == bool and held.shape == (n_samples,):
-        held = np.flatnonzero(held)
+    positions = np.asarray(holdout)
+    if positions.dtype == bool and positions.shape == (n_samples,):
+        positions = np.flatnonzero(positions)
     if (
-        held.ndim != 1
-        or held.dtype.kind not in "iu"
-        or np.unique(held).size != held.size
-        or not held.size
+        positions.ndim != 1
+        or positions.dtype.kind not in "iu"
+        or np.unique(positions).size != positions.size
+        or not positions.size
     ):
         raise ValueError(
             f"holdout={holdout!r} must be different positions, or a mask of {n_samples} records"
         )
-    if held.min() < 0 or held.max() >= n_samples or held.size >= n_samples:
+    if positions.min() < 0 or positions.max() >= n_samples or positions.size >= n_samples:
         raise ValueError(
             f"holdout={holdout!r} must be positions below n_samples={n_samples}, and not all of "
             "them"
         )
-    return held
+    return positions
 
 
 def _number(test_size, n_samples):
     """Return the number of held-out records, checked."""
-    whole = isinstance(test_size, Integral) and not isinstance(test_size, bool)
-    if not (whole or 0 < as_float(test_size) < 1):
+    is_count = isinstance(test_size, Integral) and not isinstance(test_size, bool)
+    if not (is_count or 0 < as_float(test_size) < 1):
         raise ValueError(f"test_size={test_size!r} must be in (0, 1), or a number of records")
-    number = int(test_size) if whole else math.ceil(test_size * n_samples)
+    number = int(test_size) if is_count else math.ceil(test_size * n_samples)
     if not 1 <= number < n_samples:
         raise ValueError(
             f"test_size={test_size!r} of n_samples={n_samples} must leave records on both sides"

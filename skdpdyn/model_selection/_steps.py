@@ -235,8 +235,8 @@ def _verdict(step):
         return _free(f"{kind} {why}")
     learner = next((base for base in type(step).__mro__ if base.__name__ in _LEARNS), None)
     if learner is not None:
-        what, remedy = _LEARNS[learner.__name__]
-        return Verdict(f"{kind} {what}: {remedy}")
+        reads, remedy = _LEARNS[learner.__name__]
+        return Verdict(f"{kind} {reads}: {remedy}")
     transforms = hasattr(step, "transform") and hasattr(step, "__sklearn_tags__")
     # Exclude predictors: nearest-neighbour models store the training rows
     if transforms and not get_tags(step).requires_fit:

@@ -19,12 +19,12 @@ _DIGITS = Context(prec=600, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _BYTES, _NOTHING = 80, Decimal("1e-160")
 
 
-def run_trial(estimator, score, X, y, X_held, y_held, given=({}, {})):
+def run_trial(estimator, score, X, y, X_held, y_held, arguments=({}, {})):
     """Fit a candidate, and return it with its exact score.
 
-    ``given`` is what its model is given of each row by name, and what the score is.
+    ``arguments`` are those that its model is given of each row by name, and what the score is.
     """
-    of_rows, of_held = given
+    of_rows, of_held = arguments
     # in this worker; a warning for each trial would tell how many there were
     with SILENCE, silent_arithmetic():
         named = {name_of(name, estimator): values for name, values in of_rows.items()}

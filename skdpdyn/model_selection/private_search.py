@@ -316,7 +316,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             self._check_exposure(candidates, plan, public)
             exposure = exposures(exposure, y)
         if self.verbose:
-            self._tell(plan)
+            self._print_plan(plan)
         number = number_of_trials(plan.mechanism, drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
         seeds = [None] * number
@@ -327,12 +327,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             for one, seed in zip(drawn, seeds, strict=True)
         ]
         records = _Records(X, y, codes, unit, exposure)
-        outcomes = _outcomes(trials, *records.parts(*plan.held.split(splitting)), self.n_jobs)
+        outcomes = _outcomes(trials, *records.parts(*plan.held_out.split(splitting)), self.n_jobs)
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_, unit)
         # One record moves a mean of numbers in [0, 1] by 1/n_held, and its rounding by the last
         # digits of the sum
-        n_held = plan.held.number
+        n_held = plan.held_out.number
         sensitivity = (1 + 64 * n_held * np.finfo(float).eps) / n_held
         # each trial's score for the share of one trial: the record counts the trials
         spending = Spending(plan.of_trial, plan.shares, noise)
@@ -368,10 +368,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return {}
 
-    def _given(self):
-        return Candidates(self.estimator, self.param_grid).given()
+    def _sources(self):
+        return Candidates(self.estimator, self.param_grid).sources()
 
-    def _tell(self, plan):
+    def _print_plan(self, plan):
         """Print the public facts of the search before it runs."""
         delta = plan.budget.delta
         spent = f"epsilon={plan.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {plan.bound}"
@@ -454,12 +454,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency
         )
         delta = budget.delta
-        held = HeldOut.of(self.holdout, self.test_size, n_samples)
+        held_out = HeldOut.of(self.holdout, self.test_size, n_samples)
         law = _Trials(
             Candidates(self.estimator, self.param_grid),
             budget,
-            SHARED if held.shared else APART,
-            held,
+            SHARED if held_out.shared else APART,
+            held_out,
             self._expected_trials(),
             self._shape(),
         )
@@ -486,7 +486,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             law.shares,
             guarantees,
             score_of(self.scoring, model, public),
-            held,
+            held_out,
         )
 
     def _expected_trials(self):
@@ -528,7 +528,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             return {}, ()
         if is_classifier(model) and y.dtype.kind == "b":  # by their type, which is public
             return {name: [False, True]}, ()
-        value = model.family.targets.found(y)
+        value = model.family.targets.facts_from_y(y)
         warn(
             f"{name} of the estimator are not given: taken from y, without noise. Pass {name}",
             PrivacyLeakWarning,
@@ -672,17 +672,21 @@ class _Records:
     unit: str
     exposure: Any
 
-    def parts(self, held, train):
+    def parts(self, held_out, train):
         """Return rows and targets to train by, and to score by; and other arguments of trials."""
         of_rows, of_held = {}, {}
         if self.codes is not None:
-            held, train = (np.flatnonzero(np.isin(self.codes, who)) for who in (held, train))
+            held_out, train = (
+                np.flatnonzero(np.isin(self.codes, who)) for who in (held_out, train)
+            )
             of_rows |= {"groups": self.codes[train], "unit": self.unit}
-            of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held]]
+            of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held_out]]
         if self.exposure is not None:
-            of_rows["exposure"], of_held["exposure"] = self.exposure[train], self.exposure[held]
-        shared = np.array_equal(train, held)
-        parts = [rows_at(of, part) for part in (train, held)[shared:] for of in (self.X, self.y)]
+            of_rows["exposure"], of_held["exposure"] = self.exposure[train], self.exposure[held_out]
+        shared = np.array_equal(train, held_out)
+        parts = [
+            rows_at(of, part) for part in (train, held_out)[shared:] for of in (self.X, self.y)
+        ]
         return parts * (1 + shared), (of_rows, of_held)
 
 
@@ -693,7 +697,7 @@ class _Trials:
     candidates: Candidates
     budget: Budget
     shares: dict[str, Share]  # of a trial's mu^2
-    held: HeldOut
+    held_out: HeldOut
     expected: float
     shape: float
 
@@ -707,7 +711,7 @@ class _Trials:
         pooled = [self.candidates.build(one, of_fit, public, None) for one in self.candidates.grid]
         if any(last_step(one).adjacency != self.budget.adjacency for one in pooled):
             raise ValueError("adjacency must be that of the estimator in every candidate")
-        trained = self.held.n_trained
+        trained = self.held_out.n_trained
         return tuple(last_step(one).privacy_cost(trained, n_columns(one, head)) for one in pooled)
 
     def selection(self, mu, guarantees=()):
@@ -715,7 +719,7 @@ class _Trials:
         adjacency = self.budget.adjacency
         fits = largest([GaussianDP(self.fit_mu(mu), adjacency), *guarantees])
         score = GaussianDP(mu * math.sqrt(self.shares[SCORE].size), adjacency)
-        trial = fits.compose(score) if self.held.shared else largest([fits, score])
+        trial = fits.compose(score) if self.held_out.shared else largest([fits, score])
         return Selection(trial=trial, expected_trials=self.expected, shape=self.shape)
 
 
@@ -732,7 +736,7 @@ class _SearchPlan:
     shares: dict[str, Share]  # of a trial's mu^2
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian
     score: Score
-    held: HeldOut
+    held_out: HeldOut
 
     @property
     def score_mu(self):

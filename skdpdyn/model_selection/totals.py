@@ -142,7 +142,7 @@ class PrivacyTotal(Shown):
         spent = {part: f"{part.epsilon(delta):.6g}" for part in {part for _, part in self.parts}}
         counted = Counter((name, spent[part]) for name, part in self.parts)
         together = f"{guarantee.epsilon(delta):.6g}"
-        started = Counter(f"{one.what} of {one.guarantee}" for one in self.sources)
+        started = Counter(f"{one.label} of {one.guarantee}" for one in self.sources)
         return Document(
             f"epsilon at delta={delta:.3g} ({whose(guarantee)})",
             [
@@ -231,7 +231,7 @@ def total_privacy(*fitted: Any, disjoint: bool = False, unit: str | None = None)
     free = tuple(
         dict.fromkeys((part.name, part.why) for part in everything if part.guarantee is None)
     )
-    asked = max((part.asked for part in everything if part.asked is not None), default=None)
+    delta = max((part.asked for part in everything if part.asked is not None), default=None)
     counted = {part.key for part in everything} - {""}
     sources = tuple(
         source
@@ -239,12 +239,12 @@ def total_privacy(*fitted: Any, disjoint: bool = False, unit: str | None = None)
         if source.guarantee is not None and source.key not in counted and not disjoint
     )
     if not parts:
-        return PrivacyTotal(GaussianDP(0.0, unit=unit or "record"), (), leaks, free, asked)
+        return PrivacyTotal(GaussianDP(0.0, unit=unit or "record"), (), leaks, free, delta)
     sums = [composed([part.guarantee for part in release]) for release in released if release]
     if len({guarantee.adjacency for guarantee in sums}) > 1:
         raise ValueError("releases of unlike adjacency have no total: account all under one")
     total = largest(sums) if disjoint else composed(sums)
-    return PrivacyTotal(total, parts, leaks, free, asked, sources)
+    return PrivacyTotal(total, parts, leaks, free, delta, sources)
 
 
 def search_privacy(
@@ -340,7 +340,7 @@ def search_privacy(
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.is_stratified)
     candidates = [with_parameters(fits.estimator, candidate) for candidate in fits.candidates]
     steps = [step for candidate in candidates for step in private_steps(candidate)]
-    sources = tuple(source for step in steps for source in step._given())
+    sources = tuple(source for step in steps for source in step._sources())
     leaks += [*(leak for step in steps for leak in _leaks(step)), *leaks_of(sources)]
     warnings.warn(
         f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
@@ -560,14 +560,14 @@ def _leaks(model):
     """Return the leaks of a fit with these parameters."""
     seed, searches = getattr(model, "random_state", None), hasattr(model, "estimator")
     model = private_steps(model.estimator)[-1] if searches else model
-    found = []
+    leaks = []
     for name in ("classes", "target_bounds"):
-        given = getattr(model, name, ())
-        if is_auto(given) and not searches:
-            found.append(f"{name} are taken from y where they are text, or records are few")
-        elif listed(given) is None:
-            found.append(f"{name} were taken from y")
-    return tuple(found) + (
+        value = getattr(model, name, ())
+        if is_auto(value) and not searches:
+            leaks.append(f"{name} are taken from y where they are text, or records are few")
+        elif listed(value) is None:
+            leaks.append(f"{name} were taken from y")
+    return tuple(leaks) + (
         ()
         if seed is None
         else (f"random_state={seed} lets anyone recompute the noise, the same in every fit",)

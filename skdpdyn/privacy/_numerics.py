@@ -41,16 +41,16 @@ def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
         log_density = -x * x / 2 - math.log(2 * math.pi) / 2
         value = np.full(epsilon.shape, np.nan)
         short, near = mu < 0.5, x < -5.0
-        some = near
-        value[some] = np.log1p(
-            -special.ndtr(x[some]) - np.exp(log_density[some]) * _mills((x + mu)[some])
+        mask = near
+        value[mask] = np.log1p(
+            -special.ndtr(x[mask]) - np.exp(log_density[mask]) * _mills((x + mu)[mask])
         )
-        for some, drop in (
+        for mask, drop in (
             (short & ~near, _mills_drop),
             (~short & ~near, lambda x, mu: _mills(x) - _mills(x + mu)),
         ):
-            drops = np.maximum(drop(x[some], mu[some]), 0.0)
-            value[some] = np.minimum(0.0, log_density[some] + np.log(drops))
+            drops = np.maximum(drop(x[mask], mu[mask]), 0.0)
+            value[mask] = np.minimum(0.0, log_density[mask] + np.log(drops))
     value[(mu == 0) | np.isposinf(epsilon)] = -math.inf
     value[np.isposinf(mu) & ~np.isposinf(epsilon)] = 0.0
     if np.any(np.isnan(value)):
@@ -280,8 +280,8 @@ def convex(gamma: Array, delta: Array) -> Array:
         above = np.diff(slope) < -1e-12 * np.abs(slope[:-1])
         if not np.any(above):
             return y if y.size == delta.size else np.interp(gamma, x, y)
-        kept = np.concatenate([[True], ~above, [True]])
-        x, y = x[kept], y[kept]
+        is_kept = np.concatenate([[True], ~above, [True]])
+        x, y = x[is_kept], y[is_kept]
 
 
 def least_advantage(above: Array, swapped: Array, excess: Array) -> float:
@@ -328,8 +328,8 @@ def log_mixture(share: float, exponent: Array, divisor: float = 1.0) -> Array:
     """Return log(1 + share / divisor (e^exponent - 1)), relatively precise near 0."""
     near = np.log1p(share * np.expm1(np.minimum(exponent, 30.0)) / divisor)
     with np.errstate(over="ignore"):
-        rest = np.log1p((divisor / share - 1) * np.exp(-np.maximum(exponent, 30.0)))
-    far = exponent + math.log(share) - math.log(divisor) + rest
+        log_ratio = np.log1p((divisor / share - 1) * np.exp(-np.maximum(exponent, 30.0)))
+    far = exponent + math.log(share) - math.log(divisor) + log_ratio
     return np.where(exponent < 30.0, near, far)
 
 

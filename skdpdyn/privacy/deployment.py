@@ -39,17 +39,17 @@ def schema() -> dict[str, Any]:
     dict
         A JSON Schema, draft 7.
     """
-    found: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return content
 
 
 def sections() -> dict[str, dict[str, Any]]:
     """Return the fields of each section of a deployment, with their entries in the schema."""
-    whole = schema()["properties"]["deployment"]["properties"]
-    return {name: section["properties"] for name, section in whole.items()}
+    properties = schema()["properties"]["deployment"]["properties"]
+    return {name: section["properties"] for name, section in properties.items()}
 
 
-def known(report: Any) -> dict[str, Any]:
+def fields_from(report: Any) -> dict[str, Any]:
     """Return the fields of a deployment that a report can fill, by their names in the schema."""
     spent, assumed = report.sections["spent"], report.sections["assumed"]
     mechanism, guarantee = report.mechanism, report.guarantee
@@ -104,7 +104,7 @@ def known(report: Any) -> dict[str, Any]:
     }
 
 
-def fields_of(report: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def fields_of(report: Any, stated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return all fields of a deployment by section, None where nobody has stated them.
 
     Raises
@@ -113,29 +113,30 @@ def fields_of(report: Any, given: Mapping[str, Any]) -> dict[str, dict[str, Any]
         If there is no field of a given name, or it may not hold such a value, or claims something
         else than the report.
     """
-    whole = sections()
-    names = {name for section in whole.values() for name in section} | {_ACCESS, _SLUG}
-    unknown = sorted(given.keys() - names)
+    of_sections = sections()
+    names = {name for section in of_sections.values() for name in section} | {_ACCESS, _SLUG}
+    unknown = sorted(stated.keys() - names)
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: no field of a deployment: {sorted(names)}")
-    claims = known(report)
+    claims = fields_from(report)
     for name in _CLAIMS:
-        if given.get(name, claims[name]) != claims[name]:
-            raise ValueError(f"{name}={given[name]!r}: the report says {claims[name]!r}")
-    values = claims | dict(given)
-    if _ACCESS in given:
-        values["mechanisms"] += f"\nAccess control: {given[_ACCESS]}"
+        if stated.get(name, claims[name]) != claims[name]:
+            raise ValueError(f"{name}={stated[name]!r}: the report says {claims[name]!r}")
+    values = claims | dict(stated)
+    if _ACCESS in stated:
+        values["mechanisms"] += f"\nAccess control: {stated[_ACCESS]}"
     by_section = {
-        title: {name: values.get(name) for name in section} for title, section in whole.items()
+        title: {name: values.get(name) for name in section}
+        for title, section in of_sections.items()
     }
-    for title, section in whole.items():
+    for title, section in of_sections.items():
         for name, allowed in section.items():
             if by_section[title][name] is not None:
                 _check(name, by_section[title][name], allowed)
     return by_section
 
 
-def record_of(report: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def record_of(report: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record of the registry.
 
     Raises
@@ -143,7 +144,7 @@ def record_of(report: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     ValueError
         If a field is missing, all of them by name; or as `fields_of` does.
     """
-    by_section = fields_of(report, given)
+    by_section = fields_of(report, stated)
     optional = {"sources", "notes"}
     missing = [
         name
@@ -151,14 +152,14 @@ def record_of(report: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in section.items()
         if value is None and name not in optional
     ]
-    missing += [_ACCESS] * (_ACCESS not in given and "mechanisms" not in given)
+    missing += [_ACCESS] * (_ACCESS not in stated and "mechanisms" not in stated)
     if missing:
         raise ValueError(
             f"the registry asks for more than a report knows: give {', '.join(missing)}"
         )
     basic = by_section["basic"]
     words = f"{basic['name']} {basic['data_curators'][0]} {basic['publication_date'][:4]}"
-    slug = given.get(_SLUG, re.sub("[^a-z0-9]+", "-", words.lower()).strip("-"))
+    slug = stated.get(_SLUG, re.sub("[^a-z0-9]+", "-", words.lower()).strip("-"))
     deployment = {
         title: {name: value for name, value in section.items() if value is not None}
         for title, section in by_section.items()

@@ -105,8 +105,8 @@ class Document:
 
     def text(self) -> str:
         """Return it as text."""
-        whole = [row for row in self.table if len(row) == len(self.table[0])]
-        widths = [max(map(len, column)) for column in zip(*whole, strict=True)]
+        rows = [row for row in self.table if len(row) == len(self.table[0])]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         widths[:1] = [max((len(row[0]) for row in self.table), default=0)]
         lines = [self.title]
         for row in self.table:

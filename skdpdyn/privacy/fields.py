@@ -26,12 +26,12 @@ from skdpdyn.privacy.checks import (
 class Check:
     """A check of a value and its name: it returns the value to keep, or raises."""
 
-    kept: Callable[[Any, str], Any]
+    check: Callable[[Any, str], Any]
     words: str
 
     def __call__(self, value: Any, name: str) -> Any:
         """Return the value to keep."""
-        return self.kept(value, name)
+        return self.check(value, name)
 
     def __repr__(self) -> str:
         return self.words

@@ -293,7 +293,7 @@ class Guarantee(Checked, ABC):
             return 0.0, 0.0
         epsilon = np.linspace(0.0, largest, _COVERED)
         gamma, delta = np.exp(epsilon), np.asarray(self.delta(epsilon))
-        needed = delta - (1 + gamma) * failure
+        least = delta - (1 + gamma) * failure
         middle, at = (epsilon[1:] + epsilon[:-1]) / 2, (gamma[1:], gamma[:-1])
 
         # Profiles are convex in gamma: between points this one is below a chord, and one of mu is
@@ -303,7 +303,7 @@ class Guarantee(Checked, ABC):
             tangents = (top + slope * (end - np.exp(middle)) for end in at)
             return all(
                 np.all(tangent >= chord)
-                for tangent, chord in zip(tangents, (needed[1:], needed[:-1]), strict=True)
+                for tangent, chord in zip(tangents, (least[1:], least[:-1]), strict=True)
             )
 
         low, mu = 0.0, 1e-6
@@ -687,8 +687,8 @@ class GaussianDP(Guarantee):
 
 def checked_curves(curves: Any, name: str) -> tuple[Any, ...]:
     """Return Renyi curves; raise if there is none or if their adjacencies differ."""
-    known = isinstance(curves, tuple | list) and curves
-    if not known or not all(map(callable, curves)):
+    is_list = isinstance(curves, tuple | list) and curves
+    if not is_list or not all(map(callable, curves)):
         raise ValueError(f"{name}={curves!r} must be functions of the order, at least one")
     adjacency_of(*curves)
     return tuple(curves)
@@ -696,14 +696,14 @@ def checked_curves(curves: Any, name: str) -> tuple[Any, ...]:
 
 def adjacency_of(*curves: Any) -> Adjacency | None:
     """Return the adjacency of Renyi curves, or None if none of them has one."""
-    found = {
+    adjacencies = {
         Adjacency(curve.adjacency)
         for curve in curves
         if getattr(curve, "adjacency", None) is not None
     }
-    if len(found) > 1:
+    if len(adjacencies) > 1:
         raise ValueError(f"curves={curves!r} are of unlike adjacencies: account all under one")
-    return found.pop() if found else None
+    return adjacencies.pop() if adjacencies else None
 
 
 Curve: TypeAlias = Annotated[
@@ -853,9 +853,9 @@ class RenyiDP(Guarantee):
         least = log_moment[best] - orders[best] * flat
         if slope.size and not rough:  # once more, where the slopes are the epsilons
             many = flat.size > _FINELY
-            wanted = np.linspace(flat.min(), flat.max(), _FINELY) if many else np.unique(flat)
+            epsilons = np.linspace(flat.min(), flat.max(), _FINELY) if many else np.unique(flat)
             middle = (orders[1:] + orders[:-1]) / 2
-            orders, log_moment, slope = self._lines(np.unique(np.interp(wanted, slope, middle)))
+            orders, log_moment, slope = self._lines(np.unique(np.interp(epsilons, slope, middle)))
             best = np.searchsorted(slope, flat)
             least = np.minimum(least, log_moment[best] - orders[best] * flat)
         log_delta = np.where(np.isinf(epsilon), -math.inf, least.reshape(epsilon.shape))

@@ -241,24 +241,24 @@ class Ledger(Shown):
         filter: Any = None,
     ) -> None:
         self.path: str = os.path.realpath(path)  # a replaced link would leave the file behind it
-        given = None if cap is None else _checked_cap(cap, adjacency)
+        checked_cap = None if cap is None else _checked_cap(cap, adjacency)
         unit = None if unit is None else checked_unit(unit)
         rule = Filter(filter) if isinstance(filter, str) else filter
         if not isinstance(rule, Filter | None):
             raise ValueError(f"filter={filter!r} must be 'gdp', 'renyi', a Filter or None")
         if not os.path.exists(self.path):
             rules = None
-            if given is not None:
-                rules = Rules(given, unit or "record", rule and rule.fixed_for(given))
+            if checked_cap is not None:
+                rules = Rules(checked_cap, unit or "record", rule and rule.fixed_for(checked_cap))
             self._create(rules)
         self.rules: Rules
         self.rules, _ = self._read()
         rule = rule and rule.fixed_for(self.cap)
-        for name, value in (("cap", given), ("unit", unit), ("filter", rule)):
-            kept = getattr(self.rules, name)
-            if value not in (None, kept):
+        for name, value in (("cap", checked_cap), ("unit", unit), ("filter", rule)):
+            stored = getattr(self.rules, name)
+            if value not in (None, stored):
                 raise ValueError(
-                    f"{name}={value} is not the {name} of the ledger {self.path}, {kept}: "
+                    f"{name}={value} is not the {name} of the ledger {self.path}, {stored}: "
                     "leave it out, or open another ledger for another budget"
                 )
 
@@ -796,8 +796,10 @@ def _together(
         everybody.append(dearest([add(costs) for costs in parts.values()]))
     if windows:
         days = {first for (first, _), _ in windows}
-        held = [[cost for (first, last), cost in windows if first <= day <= last] for day in days]
-        everybody.append(dearest([add(costs) for costs in held]))
+        on_days = [
+            [cost for (first, last), cost in windows if first <= day <= last] for day in days
+        ]
+        everybody.append(dearest([add(costs) for costs in on_days]))
     return add(everybody)
 
 
@@ -818,15 +820,15 @@ def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
     for stored in content["events"]:
         cost = None if stored["cost"] is None else from_dict(stored["cost"])
         part, days = _part(stored.get("disjoint")), _days(stored.get("dates"))
-        given = {"cost": cost, "leaks": tuple(stored["leaks"]), "disjoint": part, "dates": days}
-        event = Event(**{**stored, **given})
+        parsed = {"cost": cost, "leaks": tuple(stored["leaks"]), "disjoint": part, "dates": days}
+        event = Event(**{**stored, **parsed})
         before = last.get(event.entry)
-        known = (
+        has_cost = (
             isinstance(cost, Guarantee)
             and cost.adjacency == cap.adjacency
             and cost.unit == rules.unit
         )
-        if event.state not in FOLLOWS[before.state if before else None] or known == (
+        if event.state not in FOLLOWS[before.state if before else None] or has_cost == (
             event.state == "cancelled"
         ):
             raise ValueError(f"its entry {event.entry!r} cannot be {event.state} there")

@@ -184,10 +184,10 @@ def connect_dots(above: Array, swapped: Array, epsilon: Array) -> Masses:
     at_most = np.maximum(np.minimum.accumulate(np.cumsum(lower[::-1])[::-1]), 0.0)
     lower = -np.diff(np.append(at_most, 0.0))
     infinity = float(above[-1]) * (1 + 3 * PROFILE_ERROR)
-    rest = max(0.0, 1.0 - float(np.sum(lower) + np.sum(upper)) - infinity) + 1e-15
-    probs = np.concatenate([lower[::-1], [rest], upper])
-    seen = np.flatnonzero(probs)
-    return Masses(int(seen[0]) - lower.size, probs[seen[0] : seen[-1] + 1], infinity)
+    at_zero = max(0.0, 1.0 - float(np.sum(lower) + np.sum(upper)) - infinity) + 1e-15
+    probs = np.concatenate([lower[::-1], [at_zero], upper])
+    occupied = np.flatnonzero(probs)
+    return Masses(int(occupied[0]) - lower.size, probs[occupied[0] : occupied[-1] + 1], infinity)
 
 
 def _masses(fall: Array, widths: Array) -> Array:
@@ -263,14 +263,14 @@ def split(
     rare, cells = masses.probs[~is_small], number[~is_small]
     cells = np.sign(cells) * (np.abs(cells) - fine + fine // ratio)
     # a loss less the shift, at the two multiples around it
-    whole = math.floor(-shift / interval)
-    above = -math.expm1(whole * interval + shift) / -math.expm1(-interval)
+    cells_moved = math.floor(-shift / interval)
+    above = -math.expm1(cells_moved * interval + shift) / -math.expm1(-interval)
     above = min(max(above * (1 + 1e-13) + 1e-15, 0.0), 1.0)
-    low = min(int(np.min(cells, initial=0)) + whole, 0)
-    size = max(int(np.max(cells, initial=0)) + whole + 1, 0) - low + 1
+    low = min(int(np.min(cells, initial=0)) + cells_moved, 0)
+    size = max(int(np.max(cells, initial=0)) + cells_moved + 1, 0) - low + 1
     moved = np.zeros(size)
-    moved[cells + whole - low] += rare * (1 - above)
-    moved[cells + whole + 1 - low] += rare * above
+    moved[cells + cells_moved - low] += rare * (1 - above)
+    moved[cells + cells_moved + 1 - low] += rare * above
     stay, moved[-low] = total + float(moved[-low]), 0.0
     step = best_tilt([(small, n)], 1.0, Goal(log_delta))
     rare_masses = Masses(low, moved / stay * (1 + 8 * _UNIT), masses.infinity)
@@ -427,8 +427,8 @@ def best_tilt(parts: Parts, interval: float, goal: Goal, event: Event = Event.AN
         What is summed up.
     """
     pooled = _pooled(parts, interval, event)
-    known = goal.epsilon < math.inf
-    wanted = goal.epsilon if known else -goal.log_delta
+    has_epsilon = goal.epsilon < math.inf
+    target = goal.epsilon if has_epsilon else -goal.log_delta
     _, start, variance = pooled.moments(0.0)
     if not variance > 0 or start >= goal.epsilon:
         return 0.0
@@ -436,8 +436,8 @@ def best_tilt(parts: Parts, interval: float, goal: Goal, event: Event = Event.AN
     def excess(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
         log_moment, total, _ = pooled.moments(tilt)
-        total = total if known else tilt * total - log_moment
-        return math.log(max(total, 1e-300) / wanted)
+        total = total if has_epsilon else tilt * total - log_moment
+        return math.log(max(total, 1e-300) / target)
 
     most = -math.log(interval)  # beyond a tilt of 1 for each index, the largest loss is left
     tilt, beyond = _root_tilt(excess, math.log(-2 * goal.log_delta / variance) / 2, most)
@@ -474,8 +474,8 @@ def _halves(masses: Masses, index: int) -> Split:
     small = np.abs(masses.indices) < index
     stay = float(np.sum(masses.probs[small]))
     near, far = (
-        Masses(masses.low, np.where(some, masses.probs / stay, 0.0), 0.0)
-        for some in (small, ~small)
+        Masses(masses.low, np.where(mask, masses.probs / stay, 0.0), 0.0)
+        for mask in (small, ~small)
     )
     return Split(near, math.log(stay), far, 1, ())
 
@@ -543,8 +543,8 @@ class _Sum:
                 n * min(one.low, 0 if is_rare else one.low),
                 n * max(one.low + one.probs.size - 1, 0 if is_rare else one.low),
             )
-            for is_rare, some in enumerate((self.each, self.rare))
-            for one, n, _ in some
+            for is_rare, parts in enumerate((self.each, self.rare))
+            for one, n, _ in parts
         ]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
 
@@ -554,8 +554,8 @@ def _infinity(parts: Parts) -> float:
     each = [((one.rare if isinstance(one, Split) else one).infinity, n) for one, n in parts]
     if any(infinity >= 1 for infinity, _ in each):
         return 1.0
-    kept = sum(n * math.log1p(-infinity) for infinity, n in each)
-    return abs(math.expm1(kept)) * (1 + 1e-14)
+    log_finite = sum(n * math.log1p(-infinity) for infinity, n in each)
+    return abs(math.expm1(log_finite)) * (1 + 1e-14)
 
 
 def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY) -> Tilted:
@@ -691,10 +691,10 @@ def _convolved(
         # a loss of 0 at index 0, so that phases are small
         placed = _placed(masses, size)
         atom, placed[0] = placed[0], 0.0
-        rest = float(np.sum(placed))
+        others_mass = float(np.sum(placed))
         one = fft.rfft(placed)
-        if rest < _RARE * atom:
-            power, error = _power_of_rare(atom, rest, one, n), n * rest / atom * 2
+        if others_mass < _RARE * atom:
+            power, error = _power_of_rare(atom, others_mass, one, n), n * others_mass / atom * 2
             error = error * (kappa + 32 * _UNIT) + 8 * _UNIT
             spectrum, largest = spectrum * power, largest * np.abs(power) * (1 + error)
             relative = relative + error
@@ -737,15 +737,15 @@ def _of_rare(rare: Sequence[tuple[Array, int]], event: Event, kappa: float) -> t
     return factor, error / share * (1 + 1e-6) + 32 * _UNIT
 
 
-def _power_of_rare(atom: float, rest: float, others: Array, n: int) -> Array:
-    """Return the n-th power of ``atom`` plus a transform of masses whose sum is ``rest``.
+def _power_of_rare(atom: float, others_mass: float, others: Array, n: int) -> Array:
+    """Return the n-th power of ``atom`` plus a transform of masses whose sum is ``others_mass``.
 
     Of their sum it is 1 + x, where x is small. exp(n log(1 + x)) is as precise as n x is.
     """
-    x = (others - rest) / (atom + rest)
+    x = (others - others_mass) / (atom + others_mass)
     size = np.log1p(2 * x.real + (x * x.conj()).real) / 2
     turn = np.arctan2(x.imag, 1 + x.real)
-    log_sum = math.log(atom + rest) + 2 * _UNIT  # rounded up: it is taken n times
+    log_sum = math.log(atom + others_mass) + 2 * _UNIT  # rounded up: it is taken n times
     return np.exp(n * (size + log_sum) + 1j * n * turn)
 
 
@@ -764,13 +764,13 @@ def _window(total: _Sum) -> tuple[int, int]:
     low, high = total.span
     if sum(n for _, n, _ in (*total.each, *total.rare)) == 1:
         return low, high
-    whole, centre, variance = total.moments(0.0)
+    total_mass, centre, variance = total.moments(0.0)
 
     def deviation(sign: int) -> float:
         """Return the excess of the total over its mean that has at most this probability."""
         least = math.inf
         for reach in sign * _REACHES / math.sqrt(max(variance, 1e-300)):
-            moment = total.moments(float(reach))[0] - whole - reach * centre
+            moment = total.moments(float(reach))[0] - total_mass - reach * centre
             bound = (moment - math.log(_OUTSIDE)) / abs(reach)
             if not bound < least:
                 break

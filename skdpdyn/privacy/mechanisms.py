@@ -713,13 +713,13 @@ class Composition:
 
     def __getitem__(self, name: str) -> Any:
         """Return the part with this name, or a `Composition` of several."""
-        found = [
+        parts = [
             part for part, of in zip(self.mechanisms, self.names or (), strict=False) if of == name
         ]
-        if not found:
+        if not parts:
             raise KeyError(f"{name!r} is no part of this record: {sorted(set(self.names or ()))}")
         return (
-            found[0] if len(found) == 1 else Composition(tuple(found), names=(name,) * len(found))
+            parts[0] if len(parts) == 1 else Composition(tuple(parts), names=(name,) * len(parts))
         )
 
 

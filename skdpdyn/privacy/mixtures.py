@@ -198,10 +198,13 @@ class SubsampledDP(Wrapped):
         if self.sampling == "fixed":
             return super()._profiles(epsilon)
         q = self.sampling_probability
-        rest = q - (1 - q) * np.expm1(epsilon)
-        remove, add = q * self.base._profiles(log_mixture(1.0, epsilon, q))[0], np.zeros(rest.shape)
-        near, rest = epsilon[rest > 0], rest[rest > 0]  # beyond, no loss
-        add[: near.size] = rest * self.base._profiles(near - np.log(rest / q))[-1]
+        slack = q - (1 - q) * np.expm1(epsilon)
+        remove, add = (
+            q * self.base._profiles(log_mixture(1.0, epsilon, q))[0],
+            np.zeros(slack.shape),
+        )
+        near, slack = epsilon[slack > 0], slack[slack > 0]  # beyond, no loss
+        add[: near.size] = slack * self.base._profiles(near - np.log(slack / q))[-1]
         return remove, add
 
     def _start(self, delta: float) -> tuple[float, float]:

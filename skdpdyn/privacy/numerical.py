@@ -192,11 +192,11 @@ class TruncatedGaussian(Wrapped, Pair):
 
     def _profiles(self, epsilon: Array) -> tuple[Array, ...]:
         cut, pushed = self.pushed
-        kept = self.sampled._profiles(epsilon)
+        profiles = self.sampled._profiles(epsilon)
         if cut < _HARDLY:
-            return tuple(np.minimum(one + cut, 1.0) for one in kept)
+            return tuple(np.minimum(one + cut, 1.0) for one in profiles)
         more = cut * sampled_profile("replace", pushed, epsilon)
-        return tuple((1 - cut / _ROOM**2) * one + more for one in kept)
+        return tuple((1 - cut / _ROOM**2) * one + more for one in profiles)
 
     def _reach(self, tail: float) -> float:
         return max(one._reach(tail) for one in {self.sampled, self.pushed[1]})
@@ -263,10 +263,10 @@ class TruncatedCurve:
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
         order, (cut, _) = np.asarray(order, dtype=float), self.part.pushed
-        kept = (order - 1) * self.part.sampled._renyi_curve()(order)
+        log_moment = (order - 1) * self.part.sampled._renyi_curve()(order)
         pushed = (order - 1) * order * 8 / self.part.sampled.noise_multiplier**2
         with np.errstate(divide="ignore"):
-            return (np.logaddexp(kept, np.log(cut) + pushed) / (order - 1))[()]
+            return (np.logaddexp(log_moment, np.log(cut) + pushed) / (order - 1))[()]
 
 
 @stored_part
@@ -419,8 +419,8 @@ class PrivacyLossDP(Guarantee):
     def _failing_delta(self, epsilon: float) -> float:
         """Return delta, failures included, at ``epsilon`` or at a smaller one where it is less."""
         surely = replace(self, failure=0.0)
-        found = min(epsilon, _least_failing(surely, self.failure))
-        return min(1.0, surely.delta(found) + (1 + math.exp(found)) * self.failure)
+        best = min(epsilon, _least_failing(surely, self.failure))
+        return min(1.0, surely.delta(best) + (1 + math.exp(best)) * self.failure)
 
     def with_unit(self, unit: str) -> Any:
         """See `Guarantee.with_unit`."""
@@ -593,12 +593,12 @@ class ComposedLosses:
         losses = discretised(self.parts, self.accuracy, number)
         return self.band(number - 1) if losses is None and number else losses
 
-    def delta(self, epsilon: Floats, known: Floats = 1.0) -> Any:
-        """Return delta at ``epsilon``; a ``known`` bound says where to look first."""
-        return by_element(self._delta, epsilon, known)
+    def delta(self, epsilon: Floats, bound: Floats = 1.0) -> Any:
+        """Return delta at ``epsilon``; a known ``bound`` says where to look first."""
+        return by_element(self._delta, epsilon, bound)
 
-    def _delta(self, epsilon: float, known: float) -> float:
-        before, number = known, band_number(known)
+    def _delta(self, epsilon: float, bound: float) -> float:
+        before, number = bound, band_number(bound)
         while True:
             losses, edge = self.band(number), EDGES[number]
             delta = losses.delta(epsilon)
@@ -704,9 +704,9 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         before = after
         if error <= accuracy:
             break
-        wanted = 1.1 * math.sqrt(error / accuracy) if error < math.inf else 16.0
-        factor = min(wanted, 32.0, limit / points)
-        out_of_reach = not grid.rare and wanted > 4 * limit / points  # two grids are nearer to it
+        refined = 1.1 * math.sqrt(error / accuracy) if error < math.inf else 16.0
+        factor = min(refined, 32.0, limit / points)
+        out_of_reach = not grid.rare and refined > 4 * limit / points  # two grids are nearer
         if out_of_reach or factor < (2.0 if grid.rare else 1.1):  # not worth its time
             break
         points = int(points * factor)

@@ -93,12 +93,16 @@ class RoundedCurve(Checked):
             best = np.sqrt(order / self.curve(order)) * self.mu / math.sqrt(8)
         most = np.fmin(np.fmax(best, _LEAST_TILT), _MOST_TILT)
         far = 1 + 1 / most
-        own = (order - 1 / far) / excess * far * order * self.mu**2 / 8
+        noise_cost = (order - 1 / far) / excess * far * order * self.mu**2 / 8
         excess = (1 + most) * excess
         tilt = most * np.minimum(excess, 1.0)
         p, q = 1 + tilt, 1 + 1 / tilt
         shifted = excess + tilt / p  # the order, less 1/p
-        return own + shifted / excess * self.curve(p * (1 + excess)) + q * shifted * self.mu**2 / 8
+        return (
+            noise_cost
+            + shifted / excess * self.curve(p * (1 + excess))
+            + q * shifted * self.mu**2 / 8
+        )
 
 
 @stored
@@ -136,23 +140,23 @@ class RoundedDP(Wrapped):
 
     def _at(self, epsilon: Floats, limit: float) -> Any:
         """Return a delta at epsilons up to ``limit``, with one epsilon for all: it never grows."""
-        own = self._side(limit)
+        side = self._side(limit)
         with np.errstate(divide="ignore"):
-            log_exact = own + np.log(self.exact.delta(np.maximum(epsilon - 2 * own, 0.0)))
-        lost = self._lost(epsilon, own)
+            log_exact = side + np.log(self.exact.delta(np.maximum(epsilon - 2 * side, 0.0)))
+        lost = self._lost(epsilon, side)
         exact = np.exp(np.minimum(log_exact, 0.0))
         # delta(0) of the exact runs is all that is known below
-        exact = exact + np.maximum(2 * own - epsilon, 0.0)
+        exact = exact + np.maximum(2 * side - epsilon, 0.0)
         return np.minimum(1.0, exact + lost)
 
     def _side(self, limit: float) -> float:
         """Return an epsilon of one side so large that exp(limit) times its delta is below 1e-86."""
         return (_REACH + math.sqrt(2 * limit)) * self.mu / 2
 
-    def _lost(self, epsilon: Floats, own: float) -> Any:
-        """Return the part of delta of both sides, given one side's epsilon ``own``."""
+    def _lost(self, epsilon: Floats, side: float) -> Any:
+        """Return the part of delta of both sides, given one side's epsilon, ``side``."""
         return np.exp(
-            np.minimum(math.log(2) + epsilon + own + gdp_log_deltas(own, self.mu / 2), 0.0)
+            np.minimum(math.log(2) + epsilon + side + gdp_log_deltas(side, self.mu / 2), 0.0)
         )
 
     def _delta(self, epsilon: Array) -> Any:
@@ -163,10 +167,10 @@ class RoundedDP(Wrapped):
         return np.where(epsilon > _NEAR, np.minimum(near, far), near)
 
     def _epsilon(self, delta: float) -> float:
-        own = self._side(_NEAR)
-        exact = self.exact.epsilon(delta * math.exp(-own) * (1 - 1e-9))
-        epsilon, something = exact + 2 * own, exact > 0 and own > 1e-9 * delta
-        if something and epsilon <= _NEAR and self._lost(epsilon, own) <= 1e-10 * delta:
+        side = self._side(_NEAR)
+        exact = self.exact.epsilon(delta * math.exp(-side) * (1 - 1e-9))
+        epsilon, something = exact + 2 * side, exact > 0 and side > 1e-9 * delta
+        if something and epsilon <= _NEAR and self._lost(epsilon, side) <= 1e-10 * delta:
             return epsilon
         return super()._epsilon(delta)
 

@@ -94,16 +94,16 @@ def sampled_divergence(q: float, shift: float, order: float, replaced: bool) -> 
     """
     excess = order - 1
     with np.errstate(over="ignore"):
-        whole = float(np.float64(order) * np.square(shift * (2 if replaced else 1)) / 2)
+        unsampled = float(np.float64(order) * np.square(shift * (2 if replaced else 1)) / 2)
     if q == 1 or not excess * shift < MAX_NODES or shift > MAX_NODES:
-        return whole
+        return unsampled
     step = min(0.4, 0.3 / shift, 0.5 / (shift * math.sqrt(order)))
     low = -2 * shift - REACH
     high = max(order, 2.0) * shift + REACH + 2
     if replaced:  # beyond it the normal density falls faster than the power of Q grows
         high += excess * shift * _weight(q, shift, high)
     if not high - low < MAX_NODES * step:
-        return whole
+        return unsampled
     x = np.arange(low, high + step, step / 2)
     log_p, u = _pair(q, shift, x, replaced)
     with np.errstate(divide="ignore"):
@@ -120,7 +120,7 @@ def sampled_divergence(q: float, shift: float, order: float, replaced: bool) -> 
     divergence = (
         np.exp(log_moment - math.log(excess)) if small else np.logaddexp(0.0, log_moment) / excess
     )
-    return float(min(max(divergence, 5e-324), whole))
+    return float(min(max(divergence, 5e-324), unsampled))
 
 
 def _weight(q: float, shift: float, x: float) -> float:

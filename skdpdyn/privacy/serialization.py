@@ -147,12 +147,12 @@ def to_dict(value: Any) -> Any:
     """Return nested dicts and lists with the content of `to_json`."""
     kind: Any = type(value)
     if TYPES.get(kind.__name__) is kind:
-        kept = [
+        names = [
             field.name
             for field in fields(value)
             if not (_is_optional(field) and getattr(value, field.name) == field.default)
         ]
-        stored = {name: to_dict(getattr(value, name)) for name in kept}
+        stored = {name: to_dict(getattr(value, name)) for name in names}
         return {"type": type(value).__name__, **stored}
     if isinstance(value, (tuple, list, np.ndarray)):
         return [

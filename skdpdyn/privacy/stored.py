@@ -28,10 +28,10 @@ def stored(kind: _Kind) -> _Kind:
     ValueError
         If another class is registered under that name: a document could be read as the wrong one.
     """
-    known = TYPES.setdefault(kind.__name__, kind)
-    if known is not kind:
+    registered = TYPES.setdefault(kind.__name__, kind)
+    if registered is not kind:
         raise ValueError(
-            f"{kind.__name__} is registered already, by {known.__module__}: give the class "
+            f"{kind.__name__} is registered already, by {registered.__module__}: give the class "
             "another name"
         )
     return kind

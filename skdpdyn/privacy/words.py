@@ -61,7 +61,9 @@ def in_words(record: Any) -> str:
     return f"{type(record).__name__}({words})"
 
 
-def parts_of(record: Any, said: Callable[[Any], str] = lambda part: "") -> list[tuple[str, str]]:
+def parts_of(
+    record: Any, describe: Callable[[Any], str] = lambda part: ""
+) -> list[tuple[str, str]]:
     """Return name and words of each part of a composition, equal parts once with their number.
 
     What is ``said`` of a part follows its words.
@@ -71,6 +73,6 @@ def parts_of(record: Any, said: Callable[[Any], str] = lambda part: "") -> list[
         return []
     names = record.names or [type(part).__name__ for part in parts]
     return [
-        (name, f"{count} times " * (count > 1) + in_words(part) + said(part))
+        (name, f"{count} times " * (count > 1) + in_words(part) + describe(part))
         for (name, part), count in Counter(zip(names, parts, strict=True)).items()
     ]

@@ -56,8 +56,8 @@ def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> f
 
 def _left_to_learn(objective: Objective, strength: float) -> float:
     """Return the part of the training time that is left for a model that starts from another."""
-    told = objective.start_norm > 0
-    return rules.started_time(strength, objective.n_parameters) if told else 1.0
+    has_start = objective.start_norm > 0
+    return rules.started_time(strength, objective.n_parameters) if has_start else 1.0
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class ObjectivePerturbation(Solver):
             )
         hidden = 100.0 if self.pure else 10.0  # a hundredth of epsilon, or of mu^2
 
-        wanted = checked_tolerance(self.tolerance)
+        chosen = checked_tolerance(self.tolerance)
 
         def record(noise_multiplier):
             shared = {"distribution": self.noise, "adjacency": budget.adjacency}
@@ -152,8 +152,8 @@ class ObjectivePerturbation(Solver):
             unit, least = self._limits(objective, mechanism)
             tolerance = (
                 max(_NEGLIGIBLE / math.sqrt(objective.n_samples) * unit, least)
-                if wanted is None
-                else wanted
+                if chosen is None
+                else chosen
             )
             return Composition((linear, replace(output, tolerance=tolerance)))
 

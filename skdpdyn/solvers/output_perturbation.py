@@ -266,8 +266,10 @@ class OutputPerturbation(Solver):
         least = 4 * (
             largest_rounding(objective, objective.minimiser_norm()) + 8 * _EPS * objective.lipschitz
         )
-        wanted = checked_tolerance(self.tolerance)
-        return certifiable(wanted, _NEGLIGIBLE * objective.lipschitz / objective.n_samples, least)
+        tolerance = checked_tolerance(self.tolerance)
+        return certifiable(
+            tolerance, _NEGLIGIBLE * objective.lipschitz / objective.n_samples, least
+        )
 
     def _epochs(self, objective):
         n_epochs = checked_steps(self.n_epochs, "n_epochs")

@@ -139,7 +139,7 @@ def descend(
     noise = _noise(generator, steps.noise_std[:n_quiet], theta.size, batches)
     of_rows = _gradients(objective, rows, batches, n_steps, generator)
     gradient_at = of_rows if start is None else lambda k, theta: of_rows(k, start + theta)
-    with Progress(n_steps, verbose=verbose) as told:
+    with Progress(n_steps, verbose=verbose) as progress:
         for k in range(n_steps):
             before, step_size, std = theta, steps.step_size[k], steps.noise_std[k]
             added = next(noise, 0.0)
@@ -159,7 +159,7 @@ def descend(
             move = theta - before
             if steps.average is not None:
                 average += steps.average[k] * theta
-            told(k + 1)
+            progress(k + 1)
     released = theta if steps.average is None else average
     return released if start is None else start + released
 

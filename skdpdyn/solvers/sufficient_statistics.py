@@ -107,9 +107,9 @@ class SufficientStatistics(Solver):
         gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
         moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm) * room
 
-        with Progress(1, "pass", verbose) as told:
+        with Progress(1, "pass", verbose) as progress:
             gram, moment = self._statistics(objective, rows)
-            told(1)
+            progress(1)
         size = objective.n_parameters
         with one_blas_thread():
             least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]

@@ -54,11 +54,11 @@ def threads_of(n_jobs: int | None, n_numbers: int) -> int:
 def _openmp_threads():
     """Return how many threads OpenMP would use: no more than physical cores, unless it is told."""
     loaded = _libraries().select(user_api="openmp").lib_controllers
-    told, asked = os.environ.get("OMP_NUM_THREADS", ""), [one.num_threads for one in loaded]
-    asked += [int(told)] if told.isdigit() and not loaded else []
-    if not (told and asked):
-        asked.append(cpu_count(only_physical_cores=True))
-    return max(1, min(asked))
+    setting, limits = os.environ.get("OMP_NUM_THREADS", ""), [one.num_threads for one in loaded]
+    limits += [int(setting)] if setting.isdigit() and not loaded else []
+    if not (setting and limits):
+        limits.append(cpu_count(only_physical_cores=True))
+    return max(1, min(limits))
 
 
 def in_threads(function: Callable, items: Iterable, n_threads: int) -> Iterator[Any]:

@@ -32,12 +32,12 @@ class Progress:
     """
 
     def __init__(self, total: int, of: str = "step", verbose: Any = 0) -> None:
-        self._total, self._of, self._told = total, of, bool(verbose) and total > 0
+        self._total, self._of, self._is_shown = total, of, bool(verbose) and total > 0
         self._bar: Any = None
         self._next = 1  # how many steps are done when something is told again
 
     def __enter__(self) -> Self:
-        if self._told:
+        if self._is_shown:
             self._bar = _bar(self._total, self._of)
             self._start = time.perf_counter()
         return self
@@ -48,7 +48,7 @@ class Progress:
 
     def __call__(self, done: int) -> None:
         """Tell that so many steps are done, if it is time."""
-        if not self._told or done < self._next:
+        if not self._is_shown or done < self._next:
             return
         share = 100 if self._bar is not None else _LINES
         news = done * share // self._total + 1  # the next per cent, or tenth

@@ -31,10 +31,10 @@ def no_collections():
 def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a package's ``__getattr__``, which loads names from its modules as they are used."""
 
-    def found(name: str) -> Any:
+    def load(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         with no_collections():
             return getattr(import_module(f"{package}.{places[name]}"), name)
 
-    return found
+    return load

@@ -42,25 +42,25 @@ def public_columns(
     levels = _levels(model, keys)
     if unknown := [key for key in levels if key not in keys]:
         raise ValueError(f"categories name the columns {unknown}, which X does not have")
-    found: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
+    facts: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
     kinds = ["float64"] * n_features if kinds is None else kinds
     text = [key for key, kind in zip(keys, kinds, strict=True) if is_text(kind)]
-    given = model.bounds.keys() if isinstance(model.bounds, dict) else ()
+    bounded = model.bounds.keys() if isinstance(model.bounds, dict) else ()
     if model.categories is not None:
-        found |= {key: _PRIVATE for key in text if key not in (*found, *given)}
-    _check_text([key for key in text if key not in found], given)
+        facts |= {key: _PRIVATE for key in text if key not in (*facts, *bounded)}
+    _check_text([key for key in text if key not in facts], bounded)
     for key, kind in zip(keys, kinds, strict=True):
-        if kind.lower().startswith("bool") and key not in given:
-            found.setdefault(key, _FLAGS)
-    numbers = [key for key in keys if key not in found]
+        if kind.lower().startswith("bool") and key not in bounded:
+            facts.setdefault(key, _FLAGS)
+    numbers = [key for key in keys if key not in facts]
     for key, pair in _bounds(model.bounds, numbers, names, n_features).items():
-        found[key] = _RANGED if np.isnan(pair[0]) else Numbers(*pair)
-    return tuple(found[key] for key in keys)
+        facts[key] = _RANGED if np.isnan(pair[0]) else Numbers(*pair)
+    return tuple(facts[key] for key in keys)
 
 
-def _check_text(keys, given):
+def _check_text(keys, bounded):
     """Refuse columns of text that nobody has named, and those that bounds say are numbers."""
-    if nameless := [key for key in keys if key not in given]:
+    if nameless := [key for key in keys if key not in bounded]:
         raise ValueError(
             f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
             f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
@@ -94,8 +94,8 @@ def may_learn_levels(model: Any, columns: Sequence[Numbers | Levels] | None = No
     """Return whether levels are bought of ``columns``, or of those that there may be if None."""
     if model.start is not None:  # which lends them
         return False
-    given = model.categories
-    may = any(map(is_auto, given.values() if isinstance(given, dict) else [given]))
+    categories = model.categories
+    may = any(map(is_auto, categories.values() if isinstance(categories, dict) else [categories]))
     return may or learns_levels(columns or ()) > 0
 
 
@@ -122,10 +122,10 @@ def public_levels(key: Hashable, levels: Any) -> Levels:
     if is_auto(levels):
         return _PRIVATE
     levels = getattr(levels, "categories", levels)  # of a type with explicit levels
-    found = [] if isinstance(levels, str) else list(levels)
-    found = [level.item() if isinstance(level, np.generic) else level for level in found]
+    listed = [] if isinstance(levels, str) else list(levels)
+    listed = [level.item() if isinstance(level, np.generic) else level for level in listed]
     try:
-        usable = len(set(found)) == len(found) > 0
+        usable = len(set(listed)) == len(listed) > 0
     except TypeError:
         usable = False
     if not usable:
@@ -133,7 +133,7 @@ def public_levels(key: Hashable, levels: Any) -> Levels:
             f"categories[{key!r}]={levels!r} must be 'auto', or a list of different levels, at "
             "least one"
         )
-    return Levels(tuple(found))
+    return Levels(tuple(listed))
 
 
 def _bounds(bounds, numbers, names, n_features):
@@ -165,12 +165,12 @@ def counted_columns(model: Any, n_features: int) -> tuple[Numbers | Levels, ...]
         by_name += [key for key in model.bounds if key not in by_name]
     if not any(isinstance(key, str) for key in by_name):
         return public_columns(model, n_features, None, None)
-    rest = [f"column {j}" for j in range(n_features - len(by_name))]
-    if len(by_name) + len(rest) != n_features:
+    unnamed = [f"column {j}" for j in range(n_features - len(by_name))]
+    if len(by_name) + len(unnamed) != n_features:
         raise ValueError(f"n_features={n_features}: {len(by_name)} columns are named")
     kinds = ["float64"] * len(by_name) + ["bool" if isinstance(model.bounds, dict) else "float64"]
     kinds += kinds[-1:] * (n_features - len(kinds))
-    return public_columns(model, n_features, by_name + rest, kinds[:n_features])
+    return public_columns(model, n_features, by_name + unnamed, kinds[:n_features])
 
 
 def expand(
@@ -212,23 +212,23 @@ def expand(
     learns = rules.buys_distributions(strength, n_numbers)
     n_scales = sum(plain.n_scales(column) for column in columns) + learns * n_numbers
     n_terms = rules.cosines_of_curves(strength, n_numbers, n_scales)
-    found = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
+    expansion = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
     if learns:
-        found = found.with_uniform_distributions()
+        expansion = expansion.with_uniform_distributions()
     orders, pairs = rules.orders_of_products(strength, n_numbers), _pairs(model, columns, named)
     if not is_auto(model.interactions):
-        return replace(found, pairs=pairs, order=max(orders, default=2))
-    rich = (replace(found, pairs=pairs, order=order) for order in orders)
-    return next((one for one in rich if one.n_features <= rules.MOST_MATRIX_COLUMNS), found)
+        return replace(expansion, pairs=pairs, order=max(orders, default=2))
+    rich = (replace(expansion, pairs=pairs, order=order) for order in orders)
+    return next((one for one in rich if one.n_features <= rules.MOST_MATRIX_COLUMNS), expansion)
 
 
 def _lent(model):
     """Return the tables of the additive model that a fit starts from; None: it starts afresh."""
     if model.start is None:
         return None
-    found = getattr(model.start, "expansion_", None)
-    if isinstance(found, Expansion):
-        return found
+    tables = getattr(model.start, "expansion_", None)
+    if isinstance(tables, Expansion):
+        return tables
     raise ValueError(
         f"start={model.start!r} must be a fitted additive model of skdpdyn, which lends its tables "
         "and its map of rows, or None. clone() takes a model's fit away: pass "
@@ -241,16 +241,16 @@ def _as_lent(model, columns, names):
     tables = _lent(model)
     if tables is None:
         return columns
-    theirs, n_columns = getattr(model.start, "feature_names_in_", names), len(columns)
+    start_names, n_columns = getattr(model.start, "feature_names_in_", names), len(columns)
     pairs = zip(columns, tables.columns, strict=False)
-    for same, what in (
-        (names is None or list(names) == list(theirs), "other columns than X"),
+    for same, difference in (
+        (names is None or list(names) == list(start_names), "other columns than X"),
         (n_columns == len(tables.columns), "another number of columns than X"),
         (all(_alike(*pair) for pair in pairs), "other bounds or categories"),
         (monotonic(model, n_columns) == monotonic(model.start, n_columns), "another monotonic_cst"),
     ):
         if not same:
-            raise ValueError(f"start has {what}: pass what it was fitted with")
+            raise ValueError(f"start has {difference}: pass what it was fitted with")
     return tables.columns
 
 
@@ -285,7 +285,7 @@ def _place_of(model, key, parameter):
 
 
 def _asked_pairs(model, free):
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for pair in model.interactions:
         if isinstance(pair, str) or len(pair) != 2:
             raise ValueError(
@@ -293,13 +293,13 @@ def _asked_pairs(model, free):
             )
         i, j = (_place_of(model, key, "interactions") for key in pair)
         place = min(i, j), max(i, j)
-        if i == j or not {i, j} <= set(free) or place in found:
+        if i == j or not {i, j} <= set(free) or place in pairs:
             raise ValueError(
                 f"interactions: {tuple(pair)!r} must be two columns, neither of them in "
                 "monotonic_cst, and no other pair of the same two"
             )
-        found.append(place)
-    return tuple(found)
+        pairs.append(place)
+    return tuple(pairs)
 
 
 def monotonic(model: Any, n_features: int) -> dict[int, int]:
@@ -312,20 +312,20 @@ def monotonic(model: Any, n_features: int) -> dict[int, int]:
     n_features : int
         Number of columns.
     """
-    given = model.monotonic_cst
-    if given is None:
+    signs = model.monotonic_cst
+    if signs is None:
         return {}
-    if isinstance(given, dict):
-        if not all(isinstance(key, (int, np.integer)) for key in given) and not hasattr(
+    if isinstance(signs, dict):
+        if not all(isinstance(key, (int, np.integer)) for key in signs) and not hasattr(
             model, "feature_names_in_"
         ):
             return {}  # before a fit, columns have no names
-        items = [(_place_of(model, key, "monotonic_cst"), sign) for key, sign in given.items()]
+        items = [(_place_of(model, key, "monotonic_cst"), sign) for key, sign in signs.items()]
     else:
-        items = list(enumerate(given))
+        items = list(enumerate(signs))
     if any(sign not in (-1, 0, 1) for _, sign in items) or any(j >= n_features for j, _ in items):
         raise ValueError(
-            f"monotonic_cst={given!r} must be a dict of columns, or one number a column, each of "
+            f"monotonic_cst={signs!r} must be a dict of columns, or one number a column, each of "
             "1, 0 and -1"
         )
     return {j: int(sign) for j, sign in items if sign}
@@ -369,7 +369,9 @@ def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
         cells.portions = lambda: iter([(every, lambda j: numbers_in(take(every, j)))])
     if reset:  # until levels are bought, all of them are "other"
         private = [j for j, column in enumerate(expansion.columns) if column is _PRIVATE]
-        cells.seen = {j: quoting_no_records(seen_levels, take(slice(None), j)) for j in private}
+        cells.private_levels = {
+            j: quoting_no_records(seen_levels, take(slice(None), j)) for j in private
+        }
     return cells
 
 
@@ -433,7 +435,7 @@ def with_ranges(cells: Coded, pairs: np.ndarray) -> Coded:
         for j in ranged:
             codes[part, j] = quoting_no_records(_codes, columns[j], numbers_of(j))
     with_ends = Coded(codes, expansion)
-    with_ends.seen = cells.seen
+    with_ends.private_levels = cells.private_levels
     return with_ends
 
 
@@ -443,12 +445,12 @@ def with_levels(cells: Coded, shown: Sequence[np.ndarray]) -> Coded:
     Parameters
     ----------
     cells : Coded
-        Rows, with the levels that were ``seen``.
+        Rows, with their ``private_levels``.
     shown : sequence of ndarray of bool
         For each private column, which of its cells are levels that show. Other levels are "other".
     """
     columns, moved = list(cells.expansion.columns), {}
-    for (j, (column, places)), of in zip(cells.seen.items(), shown, strict=True):
+    for (j, (column, places)), of in zip(cells.private_levels.items(), shown, strict=True):
         to = np.where(of, np.cumsum(of) - 1, np.count_nonzero(of))
         to[-1] = np.count_nonzero(of) + 1
         columns[j] = Levels(tuple(compress(column.levels, of)), learnt=True)
@@ -509,14 +511,14 @@ def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str
 def _array_reader(model, X, reset):
     """Return the same of an array or a list, whose types are known only where it has objects."""
     options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
-    is_array, given = isinstance(X, np.ndarray), model.bounds
+    is_array, bounds = isinstance(X, np.ndarray), model.bounds
     objects = is_auto(model.categories) and (
-        X.dtype.kind == "O" if is_array else isinstance(given, dict)
+        X.dtype.kind == "O" if is_array else isinstance(bounds, dict)
     )
     if objects or (isinstance(model.categories, dict) and model.categories):
         # lists, too, keep each value as it is: text of one record would make all others text
         options = {"dtype": None if is_array else object, "ensure_all_finite": False}
     rows = validated(model, X, reset=reset, **options)
-    given = given if isinstance(given, dict) else ()
-    kinds = ["float64" if j in given else "object" for j in range(rows.shape[1])]
+    bounds = bounds if isinstance(bounds, dict) else ()
+    kinds = ["float64" if j in bounds else "object" for j in range(rows.shape[1])]
     return len(rows), lambda part, j: rows[part, j], kinds if objects else None

@@ -374,7 +374,7 @@ def of_persons(estimator: Any) -> str:
     return "" if unit == "record" else f" {unit}s"
 
 
-def distinct(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
+def distinct(names: Iterable[str], reserved: Iterable[Any] = ()) -> list[str]:
     """Return names of which no two are equal, nor one of those taken: parentheses set them apart.
 
     Examples
@@ -382,12 +382,12 @@ def distinct(names: Iterable[str], taken: Iterable[Any] = ()) -> list[str]:
     >>> distinct(["other", "other"], taken=["(other)"])
     ['other', '((other))']
     """
-    found: list[str] = []
+    names_so_far: list[str] = []
     for name in names:
-        while name in found or name in list(taken):
+        while name in names_so_far or name in list(reserved):
             name = f"({name})"
-        found.append(name)
-    return found
+        names_so_far.append(name)
+    return names_so_far
 
 
 _ENTRY = r"^\S.* : .*\n(?:(?: .*)?\n)*"
@@ -413,8 +413,10 @@ def described(kind: type) -> str | None:
                     entry_of |= {one.partition(" : ")[0]: f"{one.rstrip()}\n" for one in entries}
         if title == "Parameters":
             names = {name: name.partition(",")[0].lstrip("*") for name in entry_of}
-            kept = [name for name in entry_of if names[name] in order]
-            entry_of = {n: entry_of[n] for n in sorted(kept, key=lambda n: order.index(names[n]))}
+            described_names = [name for name in entry_of if names[name] in order]
+            entry_of = {
+                n: entry_of[n] for n in sorted(described_names, key=lambda n: order.index(names[n]))
+            }
         body = section.sub("", body)
         if entry_of:
             sections += f"{title}\n{'-' * len(title)}\n{''.join(entry_of.values())}\n"
@@ -502,22 +504,22 @@ class PrivateEstimatorMixin:
         self.mechanism_, self.bound_ = plan.mechanism, plan.bound
         self.privacy_ = plan.guarantee.with_unit(unit)
         self.delta_, self.epsilon_ = plan.budget.delta, plan.guarantee.epsilon(plan.budget.delta)
-        self.sources_ = self._given()
-        given = leaks_of(self.sources_)
-        if given:
+        self.sources_ = self._sources()
+        lent_leaks = leaks_of(self.sources_)
+        if lent_leaks:
             warn(
-                f"this fit is not private, for what it was given is not: {'; '.join(given)}. Pass "
-                "models and maps that were released. (Numbers, as start=(coef, intercept), are "
-                "your word that they are public)",
+                f"this fit is not private, for what it was given is not: {'; '.join(lent_leaks)}. "
+                "Pass models and maps that were released. (Numbers, as start=(coef, intercept), "
+                "are your word that they are public)",
                 PrivacyLeakWarning,
             )
-        self.leaks_ = tuple(dict.fromkeys((*leaks, *given, *seed_leaks(self.random_state))))
+        self.leaks_ = tuple(dict.fromkeys((*leaks, *lent_leaks, *seed_leaks(self.random_state))))
 
     def _bought_facts(self):
         """Return the facts about the records that the budget paid for."""
         return ()
 
-    def _given(self):
+    def _sources(self):
         """Return the releases that came in by parameters, and models that are not private."""
         return given_to(self)
 

@@ -263,7 +263,7 @@ class Conditioner:
         Part of the rows that keep their length.
     threshold : float, default=1.0
         Least second moment of a direction, in standard deviations of the noise (operator norm).
-    given : Conditioning, FittedConditioning or None, default=None
+    public_map : Conditioning, FittedConditioning or None, default=None
         Moments, or a map, that are public already.
     softness : float or None, default=None
         What is added to the second moment of each direction, in place of a threshold.
@@ -276,7 +276,7 @@ class Conditioner:
     shares: dict[str, Share]
     quantile: float
     threshold: float = 1.0
-    given: Conditioning | FittedConditioning | None = None
+    public_map: Conditioning | FittedConditioning | None = None
     softness: float | None = None
     octaves: float = OCTAVES
 
@@ -296,18 +296,20 @@ class Conditioner:
         -------
         Rows
         """
-        if isinstance(self.given, FittedConditioning):
-            return bounded_spread(rows.with_map(self.given.row_map))
-        if self.given is not None:
-            return bounded_spread(rows.with_map(self.given.row_map(rows.shape[1], self.data_norm)))
+        if isinstance(self.public_map, FittedConditioning):
+            return bounded_spread(rows.with_map(self.public_map.row_map))
+        if self.public_map is not None:
+            return bounded_spread(
+                rows.with_map(self.public_map.row_map(rows.shape[1], self.data_norm))
+            )
         if rows.is_sparse:
             return self._learn_sparse(rows, spending)
         n_features, radius = rows.shape[1], self.data_norm
         if RADIUS in self.shares:
             strength = rules.strength_of(self.n_samples, spending.mu, spending.adjacency)
             part = rules.radius_quantile(strength)
-            found = self._quantile(RADIUS, rows, radius, spending, part, octaves=self.octaves)
-            radius = max(found, 1e-50)  # the least radius of a map
+            quantile = self._quantile(RADIUS, rows, radius, spending, part, octaves=self.octaves)
+            radius = max(quantile, 1e-50)  # the least radius of a map
         mean, unit_weights = None, np.full(n_features, 1 / radius)
         if MEAN in self.shares:
             mean = private_mean(rows, radius, rows.mass, spending)
@@ -411,11 +413,11 @@ class Conditioner:
         for block in blocks:
             of = np.ix_(block, block)
             with one_blas_thread():
-                found, vectors = np.linalg.eigh(moment[of])
-                scales = np.sqrt(self.softness / (np.maximum(found, 0.0) + self.softness))
+                eigenvalues, vectors = np.linalg.eigh(moment[of])
+                scales = np.sqrt(self.softness / (np.maximum(eigenvalues, 0.0) + self.softness))
                 matrix[of] = np.linalg.qr((vectors * scales).T, mode="r")
-            left.append(np.maximum(found, 0.0) * scales**2)
-            signed.append(found * scales**2)  # noise adds up to nothing
+            left.append(np.maximum(eigenvalues, 0.0) * scales**2)
+            signed.append(eigenvalues * scales**2)  # noise adds up to nothing
         variances = np.concatenate(left)
         alike = float(variances.max())
         rms = math.sqrt(float(np.sum(variances)))
@@ -464,11 +466,11 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     # LAPACK's eigenvalues are those of a matrix that is off by some eps of the largest one
     rounding = rows.sum_rounding() + 64 * len(moment) * n_samples * _EPS
     sensitivity = largest * (1 + rounding)
-    found = float(spending.release(CURVATURE, top, sensitivity)) / n_samples
-    found += 2 * sensitivity * spending.noise_multiplier(CURVATURE) / n_samples
+    estimate = float(spending.release(CURVATURE, top, sensitivity)) / n_samples
+    estimate += 2 * sensitivity * spending.noise_multiplier(CURVATURE) / n_samples
     # the intercept column's own curvature
     least = max(intercept_scaling**2 * rows.mass / n_samples, 1 / n_samples)
-    return float(min(largest, max(found, least)))
+    return float(min(largest, max(estimate, least)))
 
 
 def _projection(n_features):

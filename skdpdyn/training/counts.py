@@ -133,9 +133,9 @@ def _mean(name, rows, n_samples, spending, centre=0.0):
     A record moves the sum of numbers in [0, 1] by 1 at most, under both relations.
     """
     sensitivity = 1 + target_rounding(rows.n_records, rows.most_rows)
-    found = float(spending.release(name, rows.target_sum(centre), sensitivity))
+    total = float(spending.release(name, rows.target_sum(centre), sensitivity))
     std = sensitivity * spending.noise_multiplier(name)
-    return found / n_samples, std / n_samples
+    return total / n_samples, std / n_samples
 
 
 def shares_of_rate(size: float, has_exposure: bool) -> dict[str, Share]:

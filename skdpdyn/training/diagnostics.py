@@ -49,17 +49,17 @@ def diagnose(
         By name, a dict of ``share``, ``low`` and ``high``: the share without noise is between the
         latter two with a probability of 95 %.
     """
-    found = {}
+    shares = {}
     if ROWS in spending.shares:
         longest = np.array([data_norm * (1 + ROUNDING)])
         long = rows.n_records - float(rows.counts("norms", longest)[0])
-        found[ROWS] = _estimate(ROWS, long, 1.0, rows.n_records, spending)
+        shares[ROWS] = _estimate(ROWS, long, 1.0, rows.n_records, spending)
     if TARGETS in spending.shares and flags is not None:
         sensitivity = 1 + target_rounding(flags.n_records, flags.most_rows)
-        found[TARGETS] = _estimate(
+        shares[TARGETS] = _estimate(
             TARGETS, flags.target_sum(), sensitivity, flags.n_records, spending
         )
-    return found
+    return shares
 
 
 def _estimate(name, count, sensitivity, n_samples, spending):
@@ -72,8 +72,8 @@ def _estimate(name, count, sensitivity, n_samples, spending):
 def reported(diagnostics: dict[str, Any]) -> dict[str, Any]:
     """Return the entries of a privacy report."""
     entries = {}
-    for name, found in diagnostics.items():
-        entries[name] = found["share"]
-        interval = [found["low"], found["high"]]
+    for name, estimate in diagnostics.items():
+        entries[name] = estimate["share"]
+        interval = [estimate["low"], estimate["high"]]
         entries[f"{name}, interval of {100 * CONFIDENCE:g} % for noise alone"] = interval
     return entries

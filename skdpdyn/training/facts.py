@@ -123,14 +123,14 @@ class TargetRange(Part):
 
     def first(self, model, reading, request, spending):
         """See `Part.first`."""
-        targets, given = model.family.targets, reading.target.given
-        y = reading.X.targets() if given[0] is None else given[0]
+        targets, as_read = model.family.targets, reading.target.as_read
+        y = reading.X.targets() if as_read[0] is None else as_read[0]
         y = np.ascontiguousarray(numbers_of(y), dtype=np.float64)[:, None]
         rows = replace(reading, X=y, target=Target(None, request.loss, {})).rows(request.most_rows)
         counts = rows.octave_counts(), rows.part_counts
         pairs = bought_ranges(*counts, spending, names=_RANGES, false=_FAR)
         bounds = targets.usable(*pairs[0].tolist())
-        target = replace(targets.of(model, given, bounds), bought=True)
+        target = replace(targets.of(model, as_read, bounds), bought=True)
         return replace(reading, target=target)
 
 

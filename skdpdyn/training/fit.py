@@ -47,20 +47,22 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
             if reading is not before:  # the plan rests on it
                 planned = _plan(model, reading)
         if model.verbose:
-            _tell(model, planned)
+            _print_plan(model, planned)
         learning = _learning(planned, reading, model.n_jobs)
         spending.shares, spending.n_threads = planned.shares, learning.rows.n_threads
-        with Progress(planned.n_before_training, "conditioning", model.verbose) as spending.told:
+        with Progress(
+            planned.n_before_training, "conditioning", model.verbose
+        ) as spending.progress:
             for part in planned.parts:
                 part.learn(learning, spending)
-        spending.told = None
+        spending.progress = None
         _train(learning, spending, model.verbose, reading.elsewhere)
         _publish(model, learning, spending, unit)
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
 
 
 def _plan(model, reading):
-    return plan(request_of(model, *reading.shape, reading.seen))
+    return plan(request_of(model, *reading.shape, reading.facts))
 
 
 def _planned(model, reading):
@@ -68,7 +70,7 @@ def _planned(model, reading):
     planned = _plan(model, reading)
     if not reading.target.bought or planned.request.buys_targets:
         return reading, planned
-    target = model.family.targets.of(model, reading.target.given, None)
+    target = model.family.targets.of(model, reading.target.as_read, None)
     reading = replace(reading, target=target)
     return reading, _plan(model, reading)
 
@@ -108,8 +110,8 @@ def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
         rows = rows.with_classes(target.codes)
     if target.total is not None and request.least_weight == 1:
         rows = rows.with_total(target.total)
-    held = min(request.n_features, 32) if request.is_sparse else request.n_features
-    rows.n_threads = threads_of(n_jobs, request.n_samples * held)
+    width = min(request.n_features, 32) if request.is_sparse else request.n_features
+    rows.n_threads = threads_of(n_jobs, request.n_samples * width)
     counts_clipped = request.diagnostics and request.family.targets.clips
     flags = reading.flags(request.most_rows) if counts_clipped else None
     target.forget_numbers()  # rows have them, and have them in learnt units soon
@@ -160,7 +162,7 @@ def _public(learning):
     objective, request = learning.plan.objective, learning.plan.request
     names = [name for name, solver in SOLVERS.items() if type(request.solver) is solver]
     row_map, target = learning.rows.map, learning.target
-    found = {
+    attributes = {
         "n_samples_": objective.n_samples,
         "alpha_": objective.alpha,
         "clip_": objective.lipschitz,
@@ -168,7 +170,7 @@ def _public(learning):
         "intercept_scaling_": objective.intercept_scaling,
         "solver_": names[0] if names else type(request.solver).__name__,
         "bought_": _bought_facts(learning.plan),
-        "start_": None if request.start is None else request.start.what,
+        "start_": None if request.start is None else request.start.label,
         "conditioning_": None
         if row_map is None
         else FittedConditioning(row_map, learning.shortened, ranges=learning.rows.ranges),
@@ -176,13 +178,15 @@ def _public(learning):
         **target.attributes,
     }
     if request.expansion is not None:
-        found["expansion_"], found["units_"] = learning.rows.expansion, learning.units
+        attributes["expansion_"], attributes["units_"] = learning.rows.expansion, learning.units
     if request.diagnostics:
-        found["diagnostics_"] = learning.diagnostics
+        attributes["diagnostics_"] = learning.diagnostics
     if learning.class_weights is not None:
         labels = target.attributes["classes_"].tolist()
-        found["class_weight_"] = dict(zip(labels, learning.class_weights.tolist(), strict=True))
-    return found
+        attributes["class_weight_"] = dict(
+            zip(labels, learning.class_weights.tolist(), strict=True)
+        )
+    return attributes
 
 
 def _bought_facts(planned):
@@ -227,7 +231,7 @@ def _in_units_of_x(
     return coef * scale, intercept * scale + centre
 
 
-def _tell(model, planned: Plan) -> None:
+def _print_plan(model, planned: Plan) -> None:
     """Print the planned run and its cost: public numbers."""
     delta, runs = planned.budget.delta, planned.request.recipe.announced(planned)
     spent = (

@@ -58,11 +58,11 @@ def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
     if n_rows != n_samples:
         raise ValueError(f"X has {n_rows} rows and y has {n_samples} targets")
     with SILENCE:
-        answers = [_answer(model, method, block) for block in _blocks(X, n_samples)]
+        answers = [_predictions(model, method, block) for block in _blocks(X, n_samples)]
     return np.concatenate(answers)
 
 
-def _answer(model, method, rows):
+def _predictions(model, method, rows):
     n_rows = _n_rows(rows)
     array = np.asarray(quoting_no_records(getattr(own_copy(model), method), rows))
     shape = (n_rows, len(model.classes_)) if method.endswith("proba") else (n_rows,)

@@ -85,17 +85,19 @@ def _least_weight(bounds):
     return low / high
 
 
-def weights_of(model: Any, given: Any, n_rows: int) -> np.ndarray | None:
+def weights_of(model: Any, sample_weight: Any, n_rows: int) -> np.ndarray | None:
     """Return weights of rows over the largest that there may be, or an error that quotes none."""
     bounds: Any = getattr(model, "weight_bounds", None)
-    return None if given is None and bounds is None else within(bounds, given, n_rows)
+    return (
+        None if sample_weight is None and bounds is None else within(bounds, sample_weight, n_rows)
+    )
 
 
-def within(bounds: Any, given: Any, n_rows: int) -> np.ndarray:
+def within(bounds: Any, sample_weight: Any, n_rows: int) -> np.ndarray:
     """Return weights of rows over the largest of their public bounds, or an error."""
     _least_weight(bounds)
     try:
-        weights = np.asarray(() if given is None else given, dtype=np.float64)
+        weights = np.asarray(() if sample_weight is None else sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         weights = np.empty(0)
     low, high = (math.nan, 1.0) if bounds is None else bounds
@@ -228,11 +230,11 @@ P = ParamSpec("P")
 
 def answering(init: Callable[P, None]) -> Callable[P, None]:
     """Return an ``__init__`` that answers the same parameters, where it would not know them."""
-    known = signature(init).parameters.keys()
+    accepted = signature(init).parameters.keys()
 
     @wraps(init)
     def answered(*args: P.args, **params: P.kwargs) -> None:
-        refuse_elsewhere(params.keys() - known, TypeError)
+        refuse_elsewhere(params.keys() - accepted, TypeError)
         init(*args, **params)
 
     return answered

@@ -73,16 +73,18 @@ class ColumnRanges(Part):
         of_rows = None if reading.weights is None else np.floor(reading.weights * unit) / unit
 
         def counts(of):
-            found: Any = 0
+            total: Any = 0
             for part, numbers_of in cells.portions():
                 weights = None if of_rows is None else of_rows[part]
-                some = partial(rows_of, y=None, codes=reading.persons, most_rows=request.most_rows)
+                rows_in = partial(
+                    rows_of, y=None, codes=reading.persons, most_rows=request.most_rows
+                )
                 rows = (
-                    some(numbers_of(j)[:, None], equal=reading.equal_rows, weight=weights)
+                    rows_in(numbers_of(j)[:, None], equal=reading.equal_rows, weight=weights)
                     for j in ranged
                 )
-                found = found + np.vstack([of(k, one) for k, one in enumerate(rows)])
-            return found
+                total = total + np.vstack([of(k, one) for k, one in enumerate(rows)])
+            return total
 
         def parts(pairs, split):
             return counts(lambda k, rows: rows.part_counts(pairs[k : k + 1], split[k : k + 1]))
@@ -116,7 +118,7 @@ class RowsMap(Part):
 
     def share(self, request):
         """See `Part.share`."""
-        if request.given is not None:
+        if request.public_map is not None:
             return {}
         return shares_of(
             request.n_samples,
@@ -133,17 +135,17 @@ class RowsMap(Part):
         """See `Part.learn`."""
         plan, request = learning.plan, learning.plan.request
         rule = request.family.kept_length or partial(rules.kept_length, is_bounded=request.bounded)
-        kept = rule(request.strength, request.n_features)
-        if request.given is None and not request.is_sparse:
-            learning.shortened = 1 - kept
+        length = rule(request.strength, request.n_features)
+        if request.public_map is None and not request.is_sparse:
+            learning.shortened = 1 - length
         conditioner = Conditioner(
             n_samples=request.n_samples,
             data_norm=request.radius,
             octaves=OCTAVES + math.log2(request.room),
             shares=dict(spending.shares),
-            quantile=kept,
+            quantile=length,
             threshold=1.0 if request.bounded else 0.5,
-            given=request.given,
+            public_map=request.public_map,
             softness=rules.softness(request.strength) if request.expansion else None,
         )
         learning.rows = conditioner.learn(learning.rows, spending)
@@ -177,10 +179,10 @@ class Distributions(Part):
         counts = spending.release(DISTRIBUTIONS, rows.cell_counts()[cells], sensitivity)
         std = sensitivity * spending.noise_multiplier(DISTRIBUTIONS)
         n_samples, steps = rows.mass, rules.DISTRIBUTION_STEPS
-        found = np.zeros(expansion.n_cells)
-        found[cells] = counts / n_samples
+        parts = np.zeros(expansion.n_cells)
+        parts[cells] = counts / n_samples
         learning.rows = rows.with_expansion(
-            expansion.with_distributions(found, std / n_samples, *steps)
+            expansion.with_distributions(parts, std / n_samples, *steps)
         )
 
 
@@ -218,13 +220,13 @@ class ColumnLevels(Part):
 def with_bought_levels(reading: Reading, most_rows: int, spending: Spending) -> Reading:
     """Return cells read under the levels of private columns that stand out, which are bought."""
     cells = reading.X
-    expansion = Expansion(tuple(column for column, _ in cells.seen.values()), 0, 0.0)
-    codes = np.column_stack([places for _, places in cells.seen.values()])
+    expansion = Expansion(tuple(column for column, _ in cells.private_levels.values()), 0, 0.0)
+    codes = np.column_stack([places for _, places in cells.private_levels.values()])
     rows: Any = replace(reading, X=Coded(codes, expansion)).rows(most_rows)
     counts, ends = rows.cell_counts(), expansion.starts[1:]
     counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
     most_levels = 1 if reading.persons is None else most_rows
-    shows = spending.vocabulary(LEVELS, counts, len(cells.seen), most_levels)
+    shows = spending.vocabulary(LEVELS, counts, len(cells.private_levels), most_levels)
     return replace(reading, X=with_levels(cells, np.split(shows, ends[:-1])))
 
 
@@ -238,8 +240,8 @@ def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) 
     if not request.recipe.adapts:
         return False
     later = {name for part in request.recipe.after for name in part.share(request)}
-    taken = [share for name, share in spending.shares.items() if name not in later]
-    spending.shares = {**spending.shares, SECOND_RATE: Share(1 - total_of(taken))}
+    earlier = [share for name, share in spending.shares.items() if name not in later]
+    spending.shares = {**spending.shares, SECOND_RATE: Share(1 - total_of(earlier))}
     return True
 
 
@@ -270,8 +272,10 @@ class ClassShares(TargetUnits):
         """See `Part.share`."""
         if not (request.recipe.composes and request.fit_intercept):
             return {}
-        known = request.start is not None  # then the base rate serves the speed of training alone
-        size = rules.class_share(math.inf if known else request.strength, request.loss.n_outputs)
+        has_start = request.start is not None  # the base rate serves the speed of training alone
+        size = rules.class_share(
+            math.inf if has_start else request.strength, request.loss.n_outputs
+        )
         size = max(size, rules.CLASS_COUNTS_SHARE)
         return {CLASS_COUNTS: Share(size)}
 
@@ -318,8 +322,8 @@ class ClassShares(TargetUnits):
         if rules.LEAST_RATE * std > shares.min() * learning.rows.mass:
             return np.zeros(n_outputs)
         half = np.array([-residual[0], residual[0]]) / 2 if n_outputs == 1 else residual / 2
-        seen, predicted = (np.maximum(shares + away, shares / 8) for away in (-half, half))
-        return self.raw(seen / seen.sum(), n_outputs) - self.raw(
+        observed, predicted = (np.maximum(shares + away, shares / 8) for away in (-half, half))
+        return self.raw(observed / observed.sum(), n_outputs) - self.raw(
             predicted / predicted.sum(), n_outputs
         )
 
@@ -379,8 +383,8 @@ class WeightTotal(Part):
         """See `Part.learn`."""
         rows = learning.rows
         least = max(learning.plan.request.least_weight, 1 / rows.n_records)
-        (found,) = spending.release(WEIGHTS, rows.counts("distances", np.array([math.inf])), 1.0)
-        learning.rows = rows.with_total(rows.n_records * min(max(found / rows.n_records, least), 1))
+        (total,) = spending.release(WEIGHTS, rows.counts("distances", np.array([math.inf])), 1.0)
+        learning.rows = rows.with_total(rows.n_records * min(max(total / rows.n_records, least), 1))
 
 
 class ClassWeights(Part):
@@ -400,11 +404,11 @@ class ClassWeights(Part):
 def class_shares(learning: Learning, spending: Spending) -> np.ndarray:
     """Return the shares of the classes, bought once: none below its noise, adding up to 1."""
     if learning.class_shares is None:
-        found, std = _noisy_shares(learning, spending)
-        n_classes = found.size
+        shares, std = _noisy_shares(learning, spending)
+        n_classes = shares.size
         least = min(std, 1 / n_classes)  # beyond it noise would be taken for certainty
-        found = np.clip(found, least, 1 - (n_classes - 1) * least)
-        learning.class_shares = found / found.sum()
+        shares = np.clip(shares, least, 1 - (n_classes - 1) * least)
+        learning.class_shares = shares / shares.sum()
     return learning.class_shares
 
 
@@ -418,16 +422,16 @@ def _noisy_shares(learning, spending):
     """
     rows, n_classes = learning.rows, max(2, learning.plan.objective.n_outputs)
     if learning.target.class_counts is not None:
-        found, std = learning.target.class_counts
-        found = 1 / n_classes + (found - found.mean()) / rows.mass
-        return found, std * math.sqrt(1 - 1 / n_classes) / rows.mass
+        shares, std = learning.target.class_counts
+        shares = 1 / n_classes + (shares - shares.mean()) / rows.mass
+        return shares, std * math.sqrt(1 - 1 / n_classes) / rows.mass
     counts = np.asarray(rows.class_counts(n_classes), dtype=np.float64)
     beyond = 1 - 1 / n_classes
     sensitivity = spending.per_square if spending.per_record > 1 else math.sqrt(beyond)
-    found = spending.release(CLASS_COUNTS, counts - counts.sum() / n_classes, sensitivity)
-    found = 1 / n_classes + (found - found.mean()) / rows.mass
+    shares = spending.release(CLASS_COUNTS, counts - counts.sum() / n_classes, sensitivity)
+    shares = 1 / n_classes + (shares - shares.mean()) / rows.mass
     std = sensitivity * spending.noise_multiplier(CLASS_COUNTS) * math.sqrt(beyond) / rows.mass
-    return found, std
+    return shares, std
 
 
 class Curvature(Part):
@@ -478,12 +482,12 @@ class Products(Part):
         rows = learning.rows.with_target(0.0, largest)
         sensitivity = (1 + constant**2 + factor**2) * (spending.per_square + rows.sum_rounding())
         products = rows.products_with_targets(constant, factor)
-        found = spending.symmetric(TRAINING, products, sensitivity)
-        noise = sensitivity * spending.noise_multiplier(TRAINING) * math.sqrt(2 * len(found))
+        noisy = spending.symmetric(TRAINING, products, sensitivity)
+        noise = sensitivity * spending.noise_multiplier(TRAINING) * math.sqrt(2 * len(noisy))
         with one_blas_thread():
-            values, vectors = np.linalg.eigh(found[:-1, :-1])
+            values, vectors = np.linalg.eigh(noisy[:-1, :-1])
             values = np.maximum(values + objective.n_samples * objective.alpha, noise)
-            of_targets = found[:-1, -1] * (largest / factor)
+            of_targets = noisy[:-1, -1] * (largest / factor)
             learning.theta = vectors @ (vectors.T @ of_targets / values)
 
 

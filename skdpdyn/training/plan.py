@@ -126,10 +126,10 @@ def _trained(
     with_noise = solver.mechanism(objective, training, request.bound)
     record = least_noise(with_noise, training, bound=request.bound)
     if bought and not isinstance(judge(record, budget.delta, request.bound)[1], GaussianDP):
-        whole = least_noise(
+        composition = least_noise(
             lambda noise: _declared(bought, with_noise(noise)), budget, bound=request.bound
         )
-        record = whole.mechanisms[-1]
+        record = composition.mechanisms[-1]
     solver.check_mechanism(objective, record)
     return record
 

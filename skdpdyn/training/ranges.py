@@ -75,18 +75,18 @@ def bought_ranges(
     of_cells = np.add.reduceat(counts, starts[:-1], axis=1)
     noisy = _in_deviations(names[0], of_cells, n_columns, spending)
     is_small = np.diff(starts) == 1
-    seen = _seen(noisy, false, is_small)
-    first, sizes = starts[seen], np.diff(starts)[seen]  # of both ends' cells, in octaves
+    of_octaves = _ends_above_noise(noisy, false, is_small)
+    first, sizes = starts[of_octaves], np.diff(starts)[of_octaves]  # of both ends' cells
     ranges = _from_zero(ends[first + [0, 1] * sizes], 2.0**-power)
-    large, one = sizes > 1, seen[:, 0] == seen[:, 1]
+    large, one = sizes > 1, of_octaves[:, 0] == of_octaves[:, 1]
     narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
     split = narrow | large.any(axis=1)
     if not np.any(split):  # the second release measures the same again
         again = _in_deviations(names[1], of_cells, n_columns, spending)
         parts_of = [math.sqrt(spending.shares[name].size) for name in names]
         noisy = (parts_of[0] * noisy + parts_of[1] * again) / math.hypot(*parts_of)
-        seen = _seen(noisy, false, is_small)
-        return _from_zero(ends[starts[seen + np.array([0, 1])]], 2.0**-power)
+        of_octaves = _ends_above_noise(noisy, false, is_small)
+        return _from_zero(ends[starts[of_octaves + np.array([0, 1])]], 2.0**-power)
     finer = np.zeros((n_columns, 2, PARTS))
     for column, end in np.argwhere(large & ~(one[:, None] & [False, True])):  # one is split once
         start, size = first[column, end], sizes[column, end]
@@ -94,13 +94,13 @@ def bought_ranges(
     if np.any(narrow):
         finer[narrow, 0] = parts(ranges, narrow)[narrow]
     noisy = _in_deviations(names[1], finer[split], int(split.sum()), spending)
-    found = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and the last part seen
-    found[split] = _seen(noisy.reshape(-1, PARTS), false).reshape(-1, 2, 2)
-    found[one, 1] = found[one, 0]
-    of_ends = np.where(large, np.minimum(found[:, [0, 1], [0, 1]], sizes - 1), [0, 0])
+    of_parts = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and last part
+    of_parts[split] = _ends_above_noise(noisy.reshape(-1, PARTS), false).reshape(-1, 2, 2)
+    of_parts[one, 1] = of_parts[one, 0]
+    of_ends = np.where(large, np.minimum(of_parts[:, [0, 1], [0, 1]], sizes - 1), [0, 0])
     ranges[~narrow] = _from_zero(ends[first + of_ends + [0, 1]], 2.0**-power)[~narrow]
     width = (ranges[narrow, 1] - ranges[narrow, 0]) / PARTS
-    ranges[narrow] = ranges[narrow, :1] + (found[narrow, 0] + [0, 1]) * width[:, None]
+    ranges[narrow] = ranges[narrow, :1] + (of_parts[narrow, 0] + [0, 1]) * width[:, None]
     return ranges
 
 
@@ -118,10 +118,10 @@ def _in_order(octaves, power):
     """
     signed = octaves.reshape(len(octaves), 2, -1)[:, :, :-1]  # the last cell is no number
     first, last = 1023 - power, 1022 + power
-    kept = signed[:, :, first : last + 1].copy()
-    kept[:, :, -1] += signed[:, :, last + 1 :].sum(axis=2)
+    inner = signed[:, :, first : last + 1].copy()
+    inner[:, :, -1] += signed[:, :, last + 1 :].sum(axis=2)
     zero = signed[:, :, :first].sum(axis=(1, 2))[:, None]
-    return np.hstack([kept[:, 1, ::-1], zero, kept[:, 0]])
+    return np.hstack([inner[:, 1, ::-1], zero, inner[:, 0]])
 
 
 def _ends(power):
@@ -140,27 +140,27 @@ def _starts(power):
     return np.concatenate([2 * power - places[::-1], 2 * power + 1 + places])
 
 
-def _seen(noisy, false, is_small=None):
+def _ends_above_noise(noisy, false, is_small=None):
     """Return the first and the last cell of each row that stand out of noise of deviation 1.
 
     Then cells beside them are added as long as they are likely to be no noise. ``is_small`` is of
     signed cells, which are folded where none stands out, and says which are octaves; where nothing
     does, they are those up to 1. None: of parts of one range, of which the strongest one is taken.
     """
-    least, seen = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
+    least, ends = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):
-        found = _standing_out(cells, least)
-        if found is None:
+        pair = _standing_out(cells, least)
+        if pair is None:
             strongest = (int(np.argmax(cells)),) * 2
-            found = strongest if is_small is None else _folded(cells, least, is_small)
-        first, last = found
+            pair = strongest if is_small is None else _folded(cells, least, is_small)
+        first, last = pair
         beside = (cells > _BESIDE) & (is_small is None or is_small)
         while first > 0 and beside[first - 1]:
             first -= 1
         while last < cells.size - 1 and beside[last + 1]:
             last += 1
-        seen[row] = first, last
-    return seen
+        ends[row] = first, last
+    return ends
 
 
 def _standing_out(cells, least):
@@ -179,11 +179,11 @@ def _folded(cells, least, is_small):
     """
     zero = cells.size // 2
     positive, negative = cells[zero + 1 :], cells[:zero][::-1]
-    found = _standing_out((positive + negative) / math.sqrt(2), least)
-    if found is None:  # too few records
+    pair = _standing_out((positive + negative) / math.sqrt(2), least)
+    if pair is None:  # too few records
         to_one = int(np.argmax(is_small[zero + 1 :])) - _POWERS[0]
         return zero - to_one, zero + to_one
-    first, last = found
+    first, last = pair
     likely = _BESIDE * math.sqrt(last - first + 1)
     has_positive, has_negative = (
         float(np.sum(of[first : last + 1])) > likely for of in (positive, negative)

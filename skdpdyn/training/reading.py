@@ -21,7 +21,7 @@ from skdpdyn.training.additive import read_cells, streamed_cells
 from skdpdyn.training.base import DTYPES, validated
 from skdpdyn.training.parameters import solver_of
 from skdpdyn.training.targets import NO_EXPOSURES, Target, as_labels
-from skdpdyn.training.values import Seen
+from skdpdyn.training.values import DataFacts
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class Reading:
         return n_rows if self.persons is None else int(self.persons.max()) + 1, n_features
 
     @property
-    def seen(self) -> Seen:
+    def facts(self) -> DataFacts:
         """Return the public facts of the data beside their shape."""
         elsewhere = self.elsewhere
-        return Seen(
+        return DataFacts(
             self.target.loss,
             self.X.is_sparse if elsewhere else sparse.issparse(self.X),
             (self.X if elsewhere else self.target).has_exposure,
@@ -212,9 +212,9 @@ def _are_plain(X, y):
 def _cells(model, X, y, exposure):
     """Return rows as cells of public tables, and the target."""
     cells = read_cells(model, X, reset=True)
-    known = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    columns = model.n_features_in_, getattr(model, "feature_names_in_", None)
     y = _targets(model, cells.shape[0], y)
-    _know_columns(model, *known)
+    _know_columns(model, *columns)
     return cells, model.family.targets.read(model, y, exposure)
 
 

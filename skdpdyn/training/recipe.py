@@ -39,9 +39,9 @@ from skdpdyn.training.slope import MEAN_ROW, SLOPE
 from skdpdyn.training.values import BASE_RATE_DROWNS, Recipe, Request
 
 
-def _where(wanted, *parts):
+def _where(condition, *parts):
     """Return the parts, if they are wanted."""
-    return parts if wanted else ()
+    return parts if condition else ()
 
 
 class AsIs(Recipe):
@@ -66,13 +66,13 @@ class AsIs(Recipe):
 
     def divided(self, request, shares, other):
         """See `Recipe.divided`."""
-        wanted = self.wanted(request)
-        if wanted is not None:  # what plans rest on is bought before the last one: it stays
+        total = self.total_share(request)
+        if total is not None:  # what plans rest on is bought before the last one: it stays
             facts = [part.share(request) for part in self.parts(request) if part.fact]
-            kept = {name: share for of in facts for name, share in of.items()}
-            others = {name: share for name, share in shares.items() if name not in kept}
-            shares = {name: kept.get(name, share) for name, share in shares.items()}
-            shares |= scaled_to(others, wanted)
+            fixed = {name: share for of in facts for name, share in of.items()}
+            others = {name: share for name, share in shares.items() if name not in fixed}
+            shares = {name: fixed.get(name, share) for name, share in shares.items()}
+            shares |= scaled_to(others, total)
         left = 1 - total_of(shares.values()) - other
         if not left > 0:
             raise ValueError(
@@ -81,7 +81,7 @@ class AsIs(Recipe):
             )
         return shares, left
 
-    def wanted(self, request: Request) -> float | None:
+    def total_share(self, request: Request) -> float | None:
         """Return the share of mu^2 of all parts together; None: the sum of their shares."""
         return None
 
@@ -142,13 +142,13 @@ class Constant(AsIs):
             flat = request.strength * learning.facts.flatness
             missing = max(missing, rules.LEAST_FLAT_STRENGTH / flat)
             why = "the base rate, or what depends on it, drowns in its own noise, so that"
-        needed = (
+        remedy = (
             f"{missing:.2g} times as many records, or that much of a larger epsilon, at least"
             if missing >= 1.05
             else "more records, or a larger epsilon"
         )
         warn(
-            f"{why} predictions are the same for all rows. Slopes need {needed}; "
+            f"{why} predictions are the same for all rows. Slopes need {remedy}; "
             "skdpdyn.planning.plan says what models of that size score",
             PrivacyUtilityWarning,
         )
@@ -174,9 +174,9 @@ class Planned(AsIs):
         columns = _where(request.expansion is not None, COLUMN_LEVELS, CELLS)
         return *columns, ROWS_MAP, *request.family.parts, *super().bought(request)
 
-    def wanted(self, request):
-        """See `AsIs.wanted`."""
-        if request.given is not None:
+    def total_share(self, request):
+        """See `AsIs.total_share`."""
+        if request.public_map is not None:
             return None
         if not is_auto(request.conditioning):
             return float(request.conditioning)
@@ -208,9 +208,9 @@ class Mapped(Planned):
         """See `AsIs.bought`."""
         return *super().bought(request), ROWS_CURVATURE
 
-    def wanted(self, request):
-        """See `AsIs.wanted`."""
-        return None if is_auto(request.conditioning) else super().wanted(request)
+    def total_share(self, request):
+        """See `AsIs.total_share`."""
+        return None if is_auto(request.conditioning) else super().total_share(request)
 
     def clip(self, request, n_parameters, strength):
         """See `Recipe.clip`."""
@@ -280,8 +280,8 @@ def recipe_of(request: Request) -> Recipe:
         return CONSTANT if composes and _pays_for_a_constant(request) else AS_IS
     if not adapts:
         return PLANNED
-    asked = request.start, request.given, request.expansion, request.clip
-    free = request.picks and not request.is_sparse and all(one is None for one in asked)
+    parameters = request.start, request.public_map, request.expansion, request.clip
+    free = request.picks and not request.is_sparse and all(one is None for one in parameters)
     if not (request.loss.quadratic and free):
         return MAPPED
     pays = request.strength >= rules.products_strength(request.n_features)
@@ -333,22 +333,26 @@ def _can_sum(request):
 
 def _check_conditioning(request):
     """Refuse conditioning that was asked for and cannot be had."""
-    asked = f"conditioning={request.conditioning!r}"
-    if request.given is None and not 0 < as_float(request.conditioning) < 1:
+    parameter = f"conditioning={request.conditioning!r}"
+    if request.public_map is None and not 0 < as_float(request.conditioning) < 1:
         raise ValueError(
-            f"{asked} must be 'auto', None, a share of mu^2 in (0, 1), a Conditioning or a "
+            f"{parameter} must be 'auto', None, a share of mu^2 in (0, 1), a Conditioning or a "
             "conditioning_ that was released"
         )
     if not _can_map(request):
         raise ValueError(
-            f"{asked}: {request.spent_by} cannot train on conditioned "
+            f"{parameter}: {request.spent_by} cannot train on conditioned "
             "rows. Use conditioning=None, or solver='auto' and bound='tightest'"
         )
     if not _can_sum(request):
         raise ValueError(
-            f"{asked}: n_samples={request.n_samples} are too many to sum. Use conditioning=None"
+            f"{parameter}: n_samples={request.n_samples} are too many to sum. Use conditioning=None"
         )
-    if request.given is not None and request.given.mean is not None and not request.fit_intercept:
+    if (
+        request.public_map is not None
+        and request.public_map.mean is not None
+        and not request.fit_intercept
+    ):
         raise ValueError(
             "conditioning's mean centres rows, which fit_intercept=False does not allow: "
             "pass mean=None"

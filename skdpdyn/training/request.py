@@ -17,10 +17,12 @@ from skdpdyn.training.conditioning import Conditioning, FittedConditioning
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
 from skdpdyn.training.recipe import AS_IS, may_map, recipe_of
 from skdpdyn.training.start import start_of
-from skdpdyn.training.values import Request, Seen
+from skdpdyn.training.values import DataFacts, Request
 
 
-def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = None) -> Request:
+def request_of(
+    model: Any, n_samples: int, n_features: int, facts: DataFacts | None = None
+) -> Request:
     """Return the request of an estimator on data of this shape, or raise for wrong parameters.
 
     Parameters
@@ -29,26 +31,26 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
         The estimator.
     n_samples, n_features : int
         Numbers of records, or of persons, and of columns.
-    seen : Seen or None, default=None
+    facts : DataFacts or None, default=None
         What else is public of data that were read; None: nothing was.
 
     Returns
     -------
     Request
     """
-    seen = Seen() if seen is None else seen
-    loss, bought = seen.loss, seen.buys_targets
+    facts = DataFacts() if facts is None else facts
+    loss, bought = facts.loss, facts.buys_targets
     if loss is None:
         loss, bought = _loss_of(model)
     n_samples, n_features = check_shape(n_samples, n_features)
     parameters, solver = checked(model), solver_of(model)
-    solver = solver.in_order() if seen.in_order else solver
-    budget = _budget(model, n_samples, solver, seen.columns)
+    solver = solver.in_order() if facts.in_order else solver
+    budget = _budget(model, n_samples, solver, facts.columns)
     solver.check_loss(loss)
     expansion, conditioning = None, model.conditioning
     if model.family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
-        expansion = model.family.expand(model, seen.columns, n_features, strength)
+        expansion = model.family.expand(model, facts.columns, n_features, strength)
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
             conditioning = Conditioning(mean=[0.0] * n_features)
@@ -67,14 +69,14 @@ def request_of(model: Any, n_samples: int, n_features: int, seen: Seen | None = 
         conditioning=conditioning,
         buys_weights=buys_weights(getattr(model, "class_weight", None)),
         most_rows=most_rows_of(model, n_samples),
-        is_sparse=seen.is_sparse,
-        has_exposure=seen.has_exposure,
+        is_sparse=facts.is_sparse,
+        has_exposure=facts.has_exposure,
         expansion=expansion,
         start=start,
         picks=is_auto(model.solver),
     )
     request = _with_recipe(model, request, bought)
-    if seen.loss is None and bought and not request.recipe.composes:
+    if facts.loss is None and bought and not request.recipe.composes:
         model.family.loss_of(None)  # refuses where the cost depends on it
     return request
 
@@ -93,7 +95,7 @@ def _with_recipe(model, request, bought):
 
 def _with_data_norm(request):
     """Return a request with the norm of rows that "auto" stands for."""
-    bought = request.recipe.maps and request.given is None and not request.is_sparse
+    bought = request.recipe.maps and request.public_map is None and not request.is_sparse
     ranged = request.buys_ranges or request.ranges is not None
     norm = rules.data_norm(request.n_features, bought or ranged)
     searched = bought and not ranged and request.expansion is None
@@ -168,13 +170,13 @@ def _with_map_of_start(request, start):
     A map that is learnt anew measures rows by other units, in which what the start has of noise can
     be huge: of twelve months, each from the last, California's log loss went to 11.
     """
-    found = getattr(start, "conditioning_", None)
-    wanted = is_auto(request.conditioning) and may_map(request)
-    if not (wanted and isinstance(found, FittedConditioning)):
+    row_map = getattr(start, "conditioning_", None)
+    may_take = is_auto(request.conditioning) and may_map(request)
+    if not (may_take and isinstance(row_map, FittedConditioning)):
         return request
-    suits = found.unit == request.is_sparse and (request.fit_intercept or found.mean is None)
-    suits &= _alike(found.ranges, request.ranges)
-    return replace(request, conditioning=found) if suits else request
+    suits = row_map.unit == request.is_sparse and (request.fit_intercept or row_map.mean is None)
+    suits &= _alike(row_map.ranges, request.ranges)
+    return replace(request, conditioning=row_map) if suits else request
 
 
 def _alike(one, other):

@@ -198,10 +198,10 @@ class MeanRow(Part):
         shares = request.family.units.weighted(learning, spending)
         rate = shares[1] / shares.sum()
         bend = max(bend / 2, std)
-        seen = rate - residual / bend * rate * (1 - rate)
+        observed = rate - residual / bend * rate * (1 - rate)
         least, most = rate / MOST_RATIO, 1 - (1 - rate) / MOST_RATIO
-        seen = min(max(seen, least), most, MOST_RATIO * rate)
-        moved = math.log(seen / (1 - seen)) - math.log(rate / (1 - rate))
+        observed = min(max(observed, least), most, MOST_RATIO * rate)
+        moved = math.log(observed / (1 - observed)) - math.log(rate / (1 - rate))
         moved /= 1 + (std / bend / rules.MEAN_ROW_PRIOR) ** 2  # the posterior mean
         learning.theta[-1] += moved / objective.intercept_scaling
 

@@ -23,7 +23,7 @@ class Source:
 
     Parameters
     ----------
-    what : str
+    label : str
         The parameter, and the class of the model.
     guarantee : Guarantee or None
         What the model cost by itself. None: it has no guarantee.
@@ -33,7 +33,7 @@ class Source:
         Checksum of its coefficients, by which it is known again.
     """
 
-    what: str
+    label: str
     guarantee: Guarantee | None
     leaks: tuple[str, ...] = ()
     key: str = ""
@@ -72,8 +72,8 @@ def _parts_of(value):
     """Return the items of a container."""
     if isinstance(value, np.ndarray):
         return value.ravel().tolist() if value.dtype == object else ()
-    held = value.values() if isinstance(value, Mapping) else value
-    return list(held) if isinstance(value, Mapping | list | tuple | set | frozenset) else ()
+    items = value.values() if isinstance(value, Mapping) else value
+    return list(items) if isinstance(value, Mapping | list | tuple | set | frozenset) else ()
 
 
 def key_of(model: Any) -> str:
@@ -92,7 +92,7 @@ def leaks_of(sources: Iterable[Source]) -> tuple[str, ...]:
 def facts_of(sources: tuple[Source, ...]) -> tuple[str, ...]:
     """Return the lines of a report on sources that were paid for."""
     return tuple(
-        f"{one.what} of {one.guarantee}, paid for by that guarantee, which is not in this one"
+        f"{one.label} of {one.guarantee}, paid for by that guarantee, which is not in this one"
         for one in sources
         if one.guarantee is not None
     )

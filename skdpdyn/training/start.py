@@ -30,13 +30,13 @@ class Start:
         Coefficients.
     intercept : ndarray of shape (n_outputs,)
         Intercepts.
-    what : str
+    label : str
         What a report says they are.
     """
 
     coef: np.ndarray
     intercept: np.ndarray
-    what: str
+    label: str
 
 
 def encoded(
@@ -50,7 +50,7 @@ def encoded(
         targets.published(attributes, np.full((1, 1), x), np.array([x]), centred)
         for x in (0.0, 1.0)
     ]
-    low, high = (float(np.ravel(found["intercept_"])[0]) for found in published)
+    low, high = (float(np.ravel(coefficients["intercept_"])[0]) for coefficients in published)
     factor = float(np.ravel(published[1]["coef_"])[0])
     return start.coef / factor, (start.intercept - low) / (high - low)
 
@@ -68,17 +68,21 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
     ValueError
         If it is no fitted linear model nor coefficients, or is of other columns or classes.
     """
-    given = model.start
-    if isinstance(given, tuple | list) and len(given) == 2:
-        (coef, intercept), what = given, NUMBERS
-    elif not isinstance(given, type) and hasattr(given, "coef_") and hasattr(given, "intercept_"):
-        coef, intercept, what = given.coef_, given.intercept_, f"a {type(given).__name__}"
-        ours, theirs = listed(getattr(model, "classes", None)), getattr(given, "classes_", None)
-        if ours is not None and theirs is not None and not np.array_equal(np.unique(ours), theirs):
+    start = model.start
+    if isinstance(start, tuple | list) and len(start) == 2:
+        (coef, intercept), label = start, NUMBERS
+    elif not isinstance(start, type) and hasattr(start, "coef_") and hasattr(start, "intercept_"):
+        coef, intercept, label = start.coef_, start.intercept_, f"a {type(start).__name__}"
+        classes, lent = listed(getattr(model, "classes", None)), getattr(start, "classes_", None)
+        if (
+            classes is not None
+            and lent is not None
+            and not np.array_equal(np.unique(classes), lent)
+        ):
             raise ValueError("start has other classes_ than classes: pass a model of the same ones")
     else:
         raise ValueError(
-            f"start={given!r} must be None, a fitted linear model or a pair (coef, intercept). "
+            f"start={start!r} must be None, a fitted linear model or a pair (coef, intercept). "
             "clone() takes a model's fit away: pass FrozenEstimator(model) of scikit-learn"
         )
     coef, intercept = _numbers(coef, intercept, model.fit_intercept)
@@ -87,7 +91,7 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
             f"start has coefficients of shape {coef.shape} and intercepts of shape "
             f"{intercept.shape}: the data need {(n_outputs, n_features)} and {(n_outputs,)}"
         )
-    return Start(coef, np.broadcast_to(intercept, (n_outputs,)), what)
+    return Start(coef, np.broadcast_to(intercept, (n_outputs,)), label)
 
 
 def _numbers(coef, intercept, fit_intercept):

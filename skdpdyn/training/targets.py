@@ -32,7 +32,7 @@ class Target:
     ``class_weights`` are public weights of classes, the largest 1; ``largest`` is the largest rate
     of an exposure of 1; ``has_exposure``: whether exposures were given.
 
-    Where labels or bounds are bought, ``given`` are the targets until they are. Then ``values`` of
+    Where labels or bounds are bought, ``as_read`` are the targets until then. Then ``values`` of
     labels are cells of a public list, and ``codes`` the class of each cell, -1 of those that are no
     class. ``class_counts`` are noisy counts of the classes, and the deviation of their noise;
     ``total`` is their sum, where other labels stand out. ``bought``: whether that is so, or is
@@ -51,14 +51,14 @@ class Target:
     largest: float = math.inf
     has_exposure: bool = False
     bought: bool = False
-    given: Any = None
+    as_read: Any = None
     codes: np.ndarray | None = None
     class_counts: tuple[np.ndarray, float] | None = None
     total: float | None = None
 
     def forget_numbers(self) -> None:
         """Free the memory of all that is kept for each row."""
-        self.values = self.exposure = self.clipped = self.given = None
+        self.values = self.exposure = self.clipped = self.as_read = None
 
 
 class Targets(ABC):
@@ -75,7 +75,7 @@ class Targets(ABC):
         """Return the public facts of targets in the parameters, checked; None: there are none."""
 
     @abstractmethod
-    def found(self, y: np.ndarray) -> Any:
+    def facts_from_y(self, y: np.ndarray) -> Any:
         """Return the facts taken from y in place of parameters; errors quote no target."""
 
     @abstractmethod
@@ -85,10 +85,10 @@ class Targets(ABC):
         ``y`` is None where targets are read with the rows: nothing may be taken from them then.
         """
 
-    def of(self, model: Any, given: Any, public: Any) -> Target:
+    def of(self, model: Any, as_read: Any, public: Any) -> Target:
         """Return targets of which ``public`` was bought, or is taken from them if it is None.
 
-        ``given`` is that of the `Target` that was read.
+        ``as_read`` is that of the `Target` that was read.
         """
         raise NotImplementedError
 
@@ -122,19 +122,19 @@ class Labels(Targets):
 
     def public(self, model):
         """See `Targets.public`: the sorted classes."""
-        given = given_or_lent(model, "classes")
-        if given is None and model.classes is not None:
+        stated = given_or_lent(model, "classes")
+        if stated is None and model.classes is not None:
             return None
-        labels = np.asarray(given)
-        if not are_labels(labels, given):
+        labels = np.asarray(stated)
+        if not are_labels(labels, stated):
             raise ValueError(
-                f"classes={given!r} must be an array-like of labels, at least two, all finite "
+                f"classes={stated!r} must be an array-like of labels, at least two, all finite "
                 "numbers or all strings; or 'auto' or 'from_y'"
             )
         try:
             classes = np.unique(labels)
         except TypeError:
-            raise ValueError(f"classes={given!r} must be labels that can be sorted") from None
+            raise ValueError(f"classes={stated!r} must be labels that can be sorted") from None
         self._check(classes, classes)
         return classes
 
@@ -149,7 +149,7 @@ class Labels(Targets):
             cells = partial(cells_of_labels, n_cells=self.n_cells)
             values = None if y is None else cells(y)
             loss = model.family.loss_of(self.stand_in)
-            return Target(values, loss, {}, encode=cells, bought=True, given=y)
+            return Target(values, loss, {}, encode=cells, bought=True, as_read=y)
         return self.of(model, y, classes)
 
     @property
@@ -157,9 +157,9 @@ class Labels(Targets):
         """Number of cells that labels are counted in: -1, 0, 1, ..., and others."""
         return 5 if self.most == 2 else MOST_LABELS + 2
 
-    def of(self, model, given, public):
+    def of(self, model, as_read, public):
         """See `Targets.of`: labels as their number among the classes."""
-        y, classes = given, public
+        y, classes = as_read, public
         leaks: tuple[str, ...] = ()
         if classes is None:
             if y is None:
@@ -167,7 +167,7 @@ class Labels(Targets):
                     f"classes={model.classes!r}: labels are not looked for in rows that are read "
                     "in order, unless they are bought. Pass classes=[...]"
                 )
-            classes, leaks = self.found(y), ("classes were taken from y",)
+            classes, leaks = self.facts_from_y(y), ("classes were taken from y",)
             bought = ". (Labels that are whole numbers are bought, if records are enough)"
             warn(
                 f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
@@ -186,8 +186,8 @@ class Labels(Targets):
             class_weights=_class_weights(model.class_weight, classes, listed(model.classes)),
         )
 
-    def found(self, y):
-        """See `Targets.found`."""
+    def facts_from_y(self, y):
+        """See `Targets.facts_from_y`."""
         quoting_no_records(check_classification_targets, y)
         classes = quoting_no_records(np.unique, y)
         if not are_labels(classes):
@@ -244,18 +244,18 @@ class Numbers(Targets):
 
     def read(self, model, y, exposure=None):
         """See `Targets.read`."""
-        given = (None if y is None else numbers_of(y)), exposure
+        as_read = (None if y is None else numbers_of(y)), exposure
         bounds = self.public(model)
         if bounds is None and is_auto(model.target_bounds):
             loss = model.family.loss_of(self.stand_in)
             has = exposure is not None
-            return Target(None, loss, {}, bought=True, given=given, has_exposure=has)
-        return self.of(model, given, bounds)
+            return Target(None, loss, {}, bought=True, as_read=as_read, has_exposure=has)
+        return self.of(model, as_read, bounds)
 
-    def of(self, model, given, public):
+    def of(self, model, as_read, public):
         """See `Targets.of`."""
-        y, _ = given
-        bounds, leaks = (public, ()) if public else self._taken(model, y)
+        y, _ = as_read
+        bounds, leaks = (public, ()) if public else self._bounds_from_y(model, y)
         encode = partial(numbers_within, bounds=bounds, units=scaling(*bounds, model.fit_intercept))
         return Target(
             None if y is None else encode(y),
@@ -271,27 +271,27 @@ class Numbers(Targets):
         low, high = max(low, -LARGEST / 2), min(high, LARGEST / 2)
         return (low, high) if are_bounds(low, high) else (low, low + max(1.0, abs(low)))
 
-    def _taken(
+    def _bounds_from_y(
         self, model: Any, y: np.ndarray | None
     ) -> tuple[tuple[float, float], tuple[str, ...]]:
         """Return the target's bounds, taken from y, and what they leak."""
-        given = f"target_bounds={model.target_bounds!r}"
+        shown = f"target_bounds={model.target_bounds!r}"
         if y is None:
             raise ValueError(
-                f"{given}: bounds are not looked for in rows that are read in order, unless they "
+                f"{shown}: bounds are not looked for in rows that are read in order, unless they "
                 "are bought, which takes more records. Pass target_bounds=(low, high)"
             )
-        bounds = self.found(y)
+        bounds = self.facts_from_y(y)
         warn(
-            f"{given}: the bounds were taken from y, so its extremes are released without noise. "
+            f"{shown}: the bounds were taken from y, so its extremes are released without noise. "
             "Pass target_bounds=(low, high)"
             f"{'. (They are bought, if records are enough)' * (model.target_bounds == 'auto')}",
             PrivacyLeakWarning,
         )
         return bounds, ("target_bounds were taken from y",)
 
-    def found(self, y):
-        """See `Targets.found`."""
+    def facts_from_y(self, y):
+        """See `Targets.facts_from_y`."""
         low, high = float(np.min(y)), float(np.max(y))
         high = high if high > low else low + max(1.0, abs(low))
         if not are_bounds(low, high):
@@ -323,18 +323,18 @@ class Counts(Numbers):
             )
         return bounds
 
-    def found(self, y):
-        """See `Targets.found`."""
-        return super().found(np.maximum(y, 0.0))
+    def facts_from_y(self, y):
+        """See `Targets.facts_from_y`."""
+        return super().facts_from_y(np.maximum(y, 0.0))
 
     def usable(self, low, high):
         """See `Numbers.usable`: from 0 on, to a count of 1 at least."""
         return 0.0, min(max(high, 1.0), LARGEST / 2)
 
-    def of(self, model, given, public):
+    def of(self, model, as_read, public):
         """See `Targets.of`."""
-        raw, exposure = given
-        bounds, leaks = (public, ()) if public else self._taken(model, raw)
+        raw, exposure = as_read
+        bounds, leaks = (public, ()) if public else self._bounds_from_y(model, raw)
         unit = residual_limit(bounds[1])
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if model.fit_intercept else unit
@@ -374,16 +374,16 @@ def scaling(low, high, centred):
     return ((low + high) / 2, (high - low) / 2) if centred else (0.0, max(abs(low), abs(high)))
 
 
-def _class_weights(given, classes, public):
+def _class_weights(class_weight, classes, public):
     """Return public weights of the classes, the largest 1; None where none are given.
 
     A label that is no class is refused, but where classes are not ``public``: they were paid for.
     """
-    if not isinstance(given, dict):
+    if not isinstance(class_weight, dict):
         return None
     position = {label: code for code, label in enumerate(classes.tolist())}
     weights = np.ones(classes.size)
-    for label, weight in given.items():
+    for label, weight in class_weight.items():
         if label not in position and public is None:
             continue
         if label not in position:
@@ -397,9 +397,9 @@ def _class_weights(given, classes, public):
     return weights / weights.max()
 
 
-def listed(given: Any) -> Any:
+def listed(value: Any) -> Any:
     """Return what a parameter lists of targets; None where it says "auto" or "from_y"."""
-    return None if is_auto(given) or is_named(given, FROM_Y) else given
+    return None if is_auto(value) or is_named(value, FROM_Y) else value
 
 
 def given_or_lent(model: Any, parameter: str) -> Any:
@@ -434,13 +434,13 @@ def as_labels(y: Any, classes: Any) -> Any:
     return y
 
 
-def are_labels(labels: np.ndarray, given: Any = None) -> bool:
+def are_labels(labels: np.ndarray, source: Any = None) -> bool:
     """Return whether labels can be classes: finite numbers only, or strings only.
 
-    ``given`` is what they were made of, where numpy may have made strings of numbers.
+    ``source`` is what they were made of, where numpy may have made strings of numbers.
     """
-    given = np.asarray(labels if given is None else given, dtype=object)
-    kinds = {isinstance(one, str) for one in given.ravel()}
+    source = np.asarray(labels if source is None else source, dtype=object)
+    kinds = {isinstance(one, str) for one in source.ravel()}
     nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
     return labels.ndim == len(kinds) == 1 and labels.dtype.kind in "biufUO" and not nameless
 

@@ -111,7 +111,7 @@ class Recipe(ABC):
 
 
 @dataclass(frozen=True)
-class Seen:
+class DataFacts:
     """Public facts of data that were read, beside their shape; the cost depends on the loss.
 
     Attributes
@@ -199,7 +199,7 @@ class Request:
         return rules.strength_of(self.n_samples, self.mu, self.budget.adjacency)
 
     @property
-    def given(self) -> Conditioning | FittedConditioning | None:
+    def public_map(self) -> Conditioning | FittedConditioning | None:
         """Moments of rows, or a map of them, that are public already."""
         kinds = Conditioning | FittedConditioning
         return self.conditioning if isinstance(self.conditioning, kinds) else None

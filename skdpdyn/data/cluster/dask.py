@@ -111,8 +111,8 @@ def _dtype(X):
             f"X holds columns that are not numbers:{columns} ({dtypes[others[0]]}). Encode them, "
             "by X.map_partitions(encoder.transform) for one"
         )
-    whole = np.result_type(*[getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes.values()])
-    return "float32" if whole == np.float32 else "float64"
+    common = np.result_type(*[getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes.values()])
+    return "float32" if common == np.float32 else "float64"
 
 
 def _lengths(X):

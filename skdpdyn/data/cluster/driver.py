@@ -108,20 +108,20 @@ class Session:
         waiting = self._shares
         while waiting:
             self._place([share for share in waiting if share.actor is None])
-            asked = [(share, self._asked(share, question, state)) for share in waiting]
-            for share, call in asked:
-                answer = self._awaited(share, call)
-                if answer is None:
+            calls = [(share, self._send(share, question, state)) for share in waiting]
+            for share, call in calls:
+                sums = self._awaited(share, call)
+                if sums is None:
                     self._lose(share)
-                elif isinstance(answer, tuple):
-                    raise _refused(state, *answer)
+                elif isinstance(sums, tuple):
+                    raise _refused(state, *sums)
                 else:
                     share.sent = share.sent or state
-                    answers.update(zip(share.parts, answer, strict=True))
+                    answers.update(zip(share.parts, sums, strict=True))
             waiting = [share for share in waiting if share.actor is None]
         return [answers[part] for part in sorted(answers)]
 
-    def _asked(self, share, question, state):
+    def _send(self, share, question, state):
         """Ask a worker, after sending it the state it lacks; return Dask's promise, or None."""
         pairs = zip(share.sent, state, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: _same(*pair), pairs))
@@ -164,8 +164,8 @@ class Session:
         holders = _in_time(self._client.who_has, futures) if futures else {}
         shares: dict[str, _Share] = {}
         for part, place in enumerate(np.searchsorted(ends, middles, side="right")):
-            held = holders.get(self._partitions.blocks[part][0].key, ())
-            address = next((one for one in held if one in workers), addresses[place])
+            addresses_of_part = holders.get(self._partitions.blocks[part][0].key, ())
+            address = next((one for one in addresses_of_part if one in workers), addresses[place])
             shares.setdefault(address, _Share([], address)).parts.append(part)
         return list(shares.values())
 
@@ -196,16 +196,16 @@ class Session:
         once that worker is gone.
         """
         if share.address not in workers:
-            held = [other.address for other in self._shares]
-            share.address = min(workers, key=lambda one: (held.count(one), one))
+            taken_addresses = [other.address for other in self._shares]
+            share.address = min(workers, key=lambda one: (taken_addresses.count(one), one))
         lengths = [self._partitions.lengths[part] for part in share.parts]
-        wanted = [block for part in share.parts for block in self._partitions.blocks[part]]
+        blocks = [block for part in share.parts for block in self._partitions.blocks[part]]
         there = {"workers": [share.address], "allow_other_workers": False, "pure": False}
         share.future = self._client.submit(
             worker.Holder,
             self._partitions.form,
             lengths,
-            *self._client.compute(wanted, workers=[share.address], allow_other_workers=True),
+            *self._client.compute(blocks, workers=[share.address], allow_other_workers=True),
             actor=True,
             **there,
         )
@@ -303,15 +303,15 @@ class ClusterRows(TargetsElsewhere):
         super().close()
         self._session.close()
 
-    def open_sums(self, what) -> "_Sums":
+    def open_sums(self, gradients) -> "_Sums":
         """See `Rows.open_sums`; on the threads that each worker has.
 
         Who is in a batch is drawn here, and told to who has the rows.
         """
-        if what.of_batches:
-            return _Sums(self, ("batches", None, what), what.n_sums)
-        cuts = self._cuts(self.chunk_edges(what.n_chunks))
-        return _Sums(self, ("gradients", cuts, what), what.n_sums)
+        if gradients.of_batches:
+            return _Sums(self, ("batches", None, gradients), gradients.n_sums)
+        cuts = self._cuts(self.chunk_edges(gradients.n_chunks))
+        return _Sums(self, ("gradients", cuts, gradients), gradients.n_sums)
 
     def summed(self, statistic):
         """See `Rows.summed`: chunks are added up where their rows are."""
@@ -319,10 +319,10 @@ class ClusterRows(TargetsElsewhere):
         starts = self._starts[:-1]
         before = starts - edges[np.searchsorted(edges, starts, side="right") - 1]
         pieces = list(zip(self._cuts(edges), before.tolist(), strict=True))
-        sums = _added(self._asked("summed", statistic, of_parts=pieces), shape)
-        return statistic.answer(sums, self.shape[1])
+        sums = _added(self._answers("summed", statistic, of_parts=pieces), shape)
+        return statistic.from_sums(sums, self.shape[1])
 
-    def _asked(self, name, *arguments, of_parts=None, opened=()):
+    def _answers(self, name, *arguments, of_parts=None, opened=()):
         """Return the workers' answers for each partition of these rows."""
         encoded = () if self._encode is None else (self._encode, self._changes)
         state = ("targets", None, *encoded), ("map", None, self.map), *opened
@@ -359,7 +359,7 @@ class _Sums:
         if len(point) > 3:
             *point, chosen = point
             name, of_parts = "batch", self._rows._by_part(chosen)
-        sums = self._rows._asked(name, *point, of_parts=of_parts, opened=[self._opened])
+        sums = self._rows._answers(name, *point, of_parts=of_parts, opened=[self._opened])
         return _added(sums, self._shape)
 
 

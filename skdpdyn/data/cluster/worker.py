@@ -74,8 +74,8 @@ class Holder:
         if form.version != _OURS:
             raise Refusal(VERSION)
         parts = zip(*[iter(blocks)] * (1 + form.n_targets), strict=True)
-        held = [_rows_of(form, n, *part) for n, part in zip(lengths, parts, strict=True)]
-        self._rows, self._y = [LocalRows(X) for X, _ in held], [y for _, y in held]
+        pairs = [_rows_of(form, n, *part) for n, part in zip(lengths, parts, strict=True)]
+        self._rows, self._y = [LocalRows(X) for X, _ in pairs], [y for _, y in pairs]
 
     def _answered(self, requests):
         for name, arguments in requests:
@@ -118,13 +118,13 @@ class Holder:
                 before = 0
             yield sums
 
-    def gradients(self, edges, what):
+    def gradients(self, edges, gradients):
         """Begin sums of gradients, which `point` returns."""
         self._sums = [
-            LocalSums(what, rows, of_part, self._worker.state.nthreads, keep=True)
+            LocalSums(gradients, rows, of_part, self._worker.state.nthreads, keep=True)
             for rows, of_part in zip(self._rows, edges, strict=True)
         ]
-        self._weights = aligned_empty(what.n_weights, what.precision)
+        self._weights = aligned_empty(gradients.n_weights, gradients.precision)
 
     def point(self, weights, intercept, shift):
         """Yield the sums of gradients of each partition's pieces of chunks at a point."""
@@ -132,9 +132,9 @@ class Holder:
         for sums in self._sums:
             yield sums.of_chunks(self._weights, intercept, shift, go_on=self._go_on)
 
-    def batches(self, what):
+    def batches(self, gradients):
         """Begin sums over chosen rows, which `batch` returns."""
-        self._sums = [BatchSums(what, rows) for rows in self._rows]
+        self._sums = [BatchSums(gradients, rows) for rows in self._rows]
 
     def batch(self, chosen, weights, intercept, shift):
         """Yield the sum at a point over the rows at some places of each partition."""

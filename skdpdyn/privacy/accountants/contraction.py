@@ -144,16 +144,16 @@ class ContractedDP(Guarantee):
             )
 
     def _delta(self, epsilon: Array) -> Any:
-        own = _log_hockey_stick(epsilon, self.own_shift, self.distribution)
+        first = _log_hockey_stick(epsilon, self.own_shift, self.distribution)
         later = _log_hockey_stick(epsilon, self.later_shift, self.distribution)
         if self.n_stops is None:
-            return np.exp(own + self.later_steps * later if self.later_steps else own)
+            return np.exp(first + self.later_steps * later if self.later_steps else first)
         with np.errstate(divide="ignore", invalid="ignore"):
             stays = np.log(-np.expm1(later))  # log(1 - t)
             terms = np.log(-np.expm1((self.later_steps + 1) * later)) if self.tight else 0.0
-            whole = math.log(self.later_steps + 1) if self.tight else math.inf  # the limit t = 1
-            value = own - math.log(self.n_stops) + np.where(later == 0, whole, terms - stays)
-        return np.exp(np.minimum(np.where(np.isneginf(own), -math.inf, value), 0.0))
+            limit = math.log(self.later_steps + 1) if self.tight else math.inf  # the limit t = 1
+            value = first - math.log(self.n_stops) + np.where(later == 0, limit, terms - stays)
+        return np.exp(np.minimum(np.where(np.isneginf(first), -math.inf, value), 0.0))
 
     @property
     def _largest_loss(self) -> float:

@@ -151,14 +151,14 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
 
     # mu of a record with ``later`` steps after its own: forgetting starts there or later
     def mus(later: Array) -> Any:
-        own = cost / np.sqrt(_noise_left(later + 1, decay)) * np.exp(-later * decay)
+        by_itself = cost / np.sqrt(_noise_left(later + 1, decay)) * np.exp(-later * decay)
         with np.errstate(divide="ignore"):
             after = np.where(
                 later > 0,
                 reach * np.exp(-later * decay) / np.sqrt(_noise_left(later, decay)),
                 math.inf,
             )
-        return np.minimum(own, after)
+        return np.minimum(by_itself, after)
 
     if not random:
         return GaussianDP(float(mus(np.array(n - index, dtype=float))), mechanism.adjacency)

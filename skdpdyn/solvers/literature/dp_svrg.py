@@ -142,11 +142,11 @@ class DPSVRG(Solver):
         n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
         step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
         snapshot = np.zeros(objective.n_parameters)
-        with Progress(n_rounds, "round", verbose) as told:
+        with Progress(n_rounds, "round", verbose) as progress:
             for number in range(1, n_rounds + 1):
                 largest = objective.lipschitz + _rounding(objective, snapshot)
                 std = snapshots.noise_multiplier * largest
-                whole = release(rows.gradient(objective, snapshot), std, generator)
+                snapshot_gradient = release(rows.gradient(objective, snapshot), std, generator)
                 theta, total = snapshot.copy(), np.zeros_like(snapshot)
                 for _ in range(n_inner):
                     batch = np.flatnonzero(
@@ -158,12 +158,12 @@ class DPSVRG(Solver):
                     correction = release(correction, steps.noise_multiplier * largest, generator)
                     theta -= step_size * (
                         correction / batch_size
-                        + whole / objective.n_samples
+                        + snapshot_gradient / objective.n_samples
                         + objective.alpha * theta
                     )
                     total += theta
                 snapshot = total / n_inner
-                told(number)
+                progress(number)
         return snapshot
 
     def fitted_attributes(self, mechanism: Composition) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class DPSVRG(Solver):
         time = training_time(objective, budget)
         # The mean of a round's iterates is half a round behind, so that this trains for half the
         # time: the noise is larger
-        wanted, _ = curvature_aware_schedule(
+        rounds, _ = curvature_aware_schedule(
             time,
             strong_convexity=objective.strong_convexity,
             smoothness=objective.curvature + objective.alpha,
@@ -192,14 +192,14 @@ class DPSVRG(Solver):
             # in units of one contribution, from which on batches of any size cost alike
             noise = 4.0
             batch_size = min(
-                n_samples, math.ceil(noise * n_samples * budget.mu / math.sqrt(4 * wanted))
+                n_samples, math.ceil(noise * n_samples * budget.mu / math.sqrt(4 * rounds))
             )
         else:
             batch_size = checked_batch_size(batch_size, n_samples)
         n_inner = checked_steps(self.n_inner, "n_inner") or max(
             2, math.ceil(min(n_samples / batch_size, _MOST_INNER))
         )
-        n_rounds = checked_steps(self.n_rounds, "n_rounds") or max(2, math.ceil(wanted / n_inner))
+        n_rounds = checked_steps(self.n_rounds, "n_rounds") or max(2, math.ceil(rounds / n_inner))
         # a multiple of 2^-53, as uniform numbers are: one is below it with exactly this probability
         return n_rounds, n_inner, math.floor(batch_size / n_samples * 2.0**53) / 2.0**53
 
