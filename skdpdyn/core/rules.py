@@ -586,6 +586,14 @@ def momentum_steps(is_equal: bool) -> float:
     return 4.5 if is_equal else 12.0
 
 
+STEPS_SAVED = 3.2
+"""The most plain steps that one with momentum stands for if all directions are alike.
+
+More momentum, here it is .52, overshoots where curvature falls on the way: that of 9 plain steps
+leaves slopes of margins 84 % too large, with any budget.
+"""
+
+
 def with_momentum(plain: float, is_equal: bool) -> tuple[int, float, float]:
     """Return steps that do the work of plain ones, their momentum b, and their relative length.
 
@@ -596,7 +604,8 @@ def with_momentum(plain: float, is_equal: bool) -> tuple[int, float, float]:
     and Adult's at epsilon 0.3 is 0.003 higher.
     """
     c = momentum_steps(is_equal)
-    enough = c / 2 + math.sqrt(c * (c / 4 + plain)) if is_equal else math.sqrt(c * plain)
+    few = max(c / 2 + math.sqrt(c * (c / 4 + plain)), plain / STEPS_SAVED)
+    enough = few if is_equal else math.sqrt(c * plain)
     n_steps = max(math.ceil(min(plain, enough)), MIN_STEPS)
     left = max(1 - n_steps / plain, 0.0)
     return (n_steps, left / (2 - left), 2 / (2 - left)) if is_equal else (n_steps, left, 1.0)
@@ -628,6 +637,15 @@ The length of a step suits the largest curvature, which may be the intercept's. 
 where columns are many, or where a few long rows keep their length. exp(-9) of their coefficients is
 left undone.
 """
+
+
+def enough_steps_of_margins(strength: float) -> float:
+    """Return how many plain steps are enough for margins.
+
+    The better they are, the fewer are at the kink, which alone has curvature. Of 200,000 records of
+    six normal columns, at epsilon 1,000, slopes that are within 5.7 % with 64 are within .1 %.
+    """
+    return ENOUGH_STEPS * max(1.0, strength / 1e4) ** 0.25
 
 
 def enough_steps_of_rates(strength: float) -> float:

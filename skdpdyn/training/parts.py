@@ -333,6 +333,12 @@ class MarginShares(ClassShares):
 
     has_probabilities = False
 
+    def learn(self, learning, spending):
+        """See `Part.learn`."""
+        super().learn(learning, spending)
+        enough = rules.enough_steps_of_margins(learning.plan.request.strength)
+        learning.facts = replace(learning.facts, enough=enough)
+
     def raw(self, shares, n_outputs):
         """See `ClassShares.raw`."""
         return np.clip(super().raw(shares, n_outputs), -1.0, 1.0)
