@@ -283,17 +283,6 @@ def each(values):
 each_module = each(MODULES.values())
 
 
-def test_there_is_something_to_check():
-    internal = [
-        name
-        for module in MODULES.values()
-        for _, name in module.imports()
-        if _is_in(name, "skdpdyn")
-    ]
-    assert {"skdpdyn", "skdpdyn.privacy.guarantees", "skdpdyn.solvers.noisy_gd"} <= MODULES.keys()
-    assert len(internal) > 40
-
-
 @each_module
 def test_every_module_has_a_number(module):
     assert module.layer is not None, (
@@ -326,19 +315,6 @@ def test_imports_go_down(module):
         )
 
 
-@pytest.mark.smoke
-def test_no_cycles():
-    edges = {
-        m.name: {_module_of(n).name for _, n in m.imports() if _is_in(n, "skdpdyn")}
-        for m in MODULES.values()
-    }
-    while free := {name for name, targets in edges.items() if not targets & edges.keys()}:
-        edges = {name: targets for name, targets in edges.items() if name not in free}
-    assert not edges, (
-        f"these modules import each other in a circle, or lean on one that does: {sorted(edges)}"
-    )
-
-
 def _room(name):
     """Return the folder or the file of the package that a module stands in."""
     return name.removeprefix("skdpdyn.").partition(".")[0]
@@ -358,44 +334,21 @@ def test_no_circle_of_rooms():
 
 @each([m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy")])
 def test_privacy_stands_on_its_own(module):
-    foreign = [name for _, name in module.imports() if _is_in(name, "skdpdyn")]
+    names = [name for _, name in module.imports()]
+    rooms = "skdpdyn.privacy", "skdpdyn.exceptions"
     foreign = [
         name
-        for name in foreign
-        if not (_is_in(name, "skdpdyn.privacy") or _is_in(name, "skdpdyn.exceptions"))
+        for name in names
+        if _is_in(name, "skdpdyn") and not any(_is_in(name, room) for room in rooms)
     ]
     assert not foreign, f"privacy imports nothing of skdpdyn but exceptions, not {foreign}"
-    heavy = (
-        {name.partition(".")[0] for _, name in module.imports_at_load()}
-        - sys.stdlib_module_names
-        - {"skdpdyn"}
-    )
-    assert heavy <= {"numpy", "scipy"}, (
-        "privacy loads numpy and scipy only (dp_accounting and matplotlib inside functions), "
-        f"not {heavy}"
-    )
-    lazy = (
-        {name.partition(".")[0] for _, name in module.imports()}
-        - sys.stdlib_module_names
-        - {"skdpdyn"}
-    )
-    assert lazy <= {"numpy", "scipy", "dp_accounting", "matplotlib"}
-
-
-def test_losses_and_privacy_do_not_know_each_other():
-    theory = [
-        name
-        for _, name in MODULES["skdpdyn.core.losses"].imports()
-        if _is_in(name, "skdpdyn.privacy")
-    ]
-    assert all(_is_in(name, "skdpdyn.privacy.checks") for name in theory)
-    assert not [
-        name
-        for module in MODULES.values()
-        if _is_in(module.name, "skdpdyn.privacy")
-        for _, name in module.imports()
-        if _is_in(name, "skdpdyn.core.losses")
-    ]
+    at_load = [name for _, name in module.imports_at_load()]
+    for imported, allowed in (
+        (at_load, {"numpy", "scipy"}),
+        (names, {"numpy", "scipy", "dp_accounting", "matplotlib"}),  # inside functions
+    ):
+        heavy = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
+        assert heavy <= allowed | {"skdpdyn"}, f"{module.path} loads {heavy}, not {allowed} alone"
 
 
 JUDGES = {"privacy", "accountants", "judge", "least_noise", "most_steps", "calibrate", "*"}
@@ -551,36 +504,22 @@ def _loaded_by(statement):
     return set(run.stdout.split())
 
 
-@pytest.mark.system
-def test_theory_loads_no_machinery():
-    loaded = _loaded_by("import skdpdyn.privacy; skdpdyn.privacy.tightest")
-    assert {"numpy", "scipy", "skdpdyn"} <= loaded
-    assert not loaded & {"numba", "sklearn", "dp_accounting", "matplotlib", "pandas", "randomgen"}
+EXTRAS = {"dp_accounting", "matplotlib", "torch", "cupy"}
+THEORY = EXTRAS | {"numba", "sklearn", "pandas", "randomgen"}
+LOADS = [  # what a statement loads, and what it does not
+    ("import skdpdyn.privacy; skdpdyn.privacy.tightest", {"numpy", "scipy"}, THEORY),
+    ("import skdpdyn; skdpdyn.__version__; assert 'inspection' in dir(skdpdyn)", set(), THEORY),
+    ("import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD", {"numba"}, EXTRAS),
+    ("from skdpdyn import PrivateRidge, preprocessing", {"numba", "sklearn"}, EXTRAS),
+]
 
 
 @pytest.mark.system
-def test_package_loads_lazily():
-    assert not _loaded_by("import skdpdyn; skdpdyn.__version__") & {
-        "numba",
-        "sklearn",
-        "scipy",
-        "pandas",
-    }
-    loaded = _loaded_by("import skdpdyn; skdpdyn.PrivateLogisticRegression")
-    assert {"numba", "sklearn"} <= loaded
-    assert not loaded & {"torch", "cupy"}
-
-
-@pytest.mark.system
-def test_estimators_need_no_extras():
-    # importing them fails
-    without_extras = "sys.modules['pandas'] = sys.modules['matplotlib'] = None"
-    loaded = _loaded_by(
-        f"{without_extras}; from skdpdyn import PrivateLogisticRegression; import "
-        "skdpdyn.preprocessing"
-    )
-    assert "sklearn" in loaded
-    assert "dp_accounting" not in loaded
+@pytest.mark.parametrize(("statement", "loads", "never"), LOADS)
+def test_what_is_loaded(statement, loads, never):
+    loaded = _loaded_by(statement)
+    assert loads <= loaded
+    assert not loaded & never
 
 
 # Docstrings. What is exported here is documented in full; everything else that is public agrees
@@ -716,43 +655,6 @@ def _is_abstract(value):
     return any(getattr(member, "__isabstractmethod__", False) for member in vars(value).values())
 
 
-def test_docstring_parser():
-    def documented(a, b, *, c="x", d=None):
-        """Do.
-
-        Parameters
-        ----------
-        a, b : float
-            Two numbers:
-
-            - one : two
-        c : {"x", "y"}, default="x"
-            A word.
-        d : int, default=None
-            A number.
-
-        Returns
-        -------
-        e : float
-        """
-
-    sections = _sections(documented.__doc__)
-    assert list(sections) == ["Parameters", "Returns"]
-    _check_parameters("documented", documented, sections["Parameters"])
-    for wrong, message in {
-        "a : float\nc : str, default='x'\nd : int, default=None": "not those of the signature",
-        "a, b : float\nd : int, default=None\nc : str, default='x'": "not those of the signature",
-        "a, b :\nc : str, default='x'\nd : int, default=None": "not those of the signature|no type",
-        "a, b : float\nc : str\nd : int, default=None": "must say default=",
-        "a : float\nb : float, default=1\nc : str, default='x'\nd : int, default=None": (
-            "must say default="
-        ),
-        "a, b : float\nc : str, default='y'\nd : int, default=None": "is documented as",
-    }.items():
-        with pytest.raises(AssertionError, match=message):
-            _check_parameters("documented", documented, wrong)
-
-
 @each(DOCUMENTED)
 def test_docstring_agrees_with_signature(name):
     value = DOCUMENTED[name]
@@ -854,15 +756,6 @@ def test_second_process_hits_the_disk_cache(tmp_path):
     assert not misses, "compiled again, although an earlier process had done it"
     assert {"_some_chunks", "_logistic_residual"} <= hits
     assert files_after_second_fit == files
-
-
-@pytest.mark.system
-def test_modules_are_there_without_being_imported():
-    code = (
-        "import skdpdyn; skdpdyn.privacy.GaussianDP; skdpdyn.solvers.NoisyGD; assert "
-        "'inspection' in dir(skdpdyn)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_faults_that_are_planted_by_hand_have_their_place():
