@@ -29,13 +29,11 @@ from skdpdyn.privacy import (
     recursion,
     subsampling,
 )
-from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.loss_grids import PROFILE_ERROR, Masses, tilted
 from skdpdyn.privacy.numerical import (
     ACCURACY,
     ComposedLosses,
     SampledGaussian,
-    band_number,
     discretised,
     sampled_profile,
 )
@@ -308,48 +306,6 @@ def test_numerical_composition_of_gaussians_is_never_below_the_exact_one(count, 
         assert exact.delta(epsilon) <= losses.delta(epsilon)
 
 
-def two_steps(q, z, direction, epsilon, n_points=200_001):
-    """Delta of two steps of Poisson batches: a quadrature over the first, the second in full."""
-    m = 1 / z
-    one, other = {"replace": (m, -m), "remove": (m, 0.0), "add": (0.0, m)}[direction]
-
-    def loss(x):
-        return np.log1p(q * np.expm1(one * x - one**2 / 2)) - np.log1p(
-            q * np.expm1(other * x - other**2 / 2)
-        )
-
-    # the second step's edge, where its loss is what is left of epsilon: losses fall or rise
-    side = 1 if one > other else -1
-    x = np.linspace(-20, 20, n_points)
-    left = epsilon - loss(x)
-    low, high = np.full(n_points, -60.0), np.full(n_points, 60.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        beyond = loss(side * middle) > left
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-
-    def tail(mean):
-        return (1 - q) * special.ndtr(-high) + q * special.ndtr(side * mean - high)
-
-    second = tail(one) - np.exp(left) * tail(other)
-    first = (1 - q) * stats.norm.pdf(x) + q * stats.norm.pdf(x, one)
-    return np.trapezoid(first * second, x)
-
-
-@pytest.mark.parametrize(("q", "z", "epsilon"), [(0.05, 0.7, 6.0), (0.3, 1.0, 9.0)])
-@pytest.mark.parametrize("direction", ["replace", "remove", "add"])
-def test_two_steps_of_batches_are_those_of_a_quadrature(q, z, epsilon, direction):
-    adjacency = "replace_one" if direction == "replace" else "add_remove"
-    if direction == "add":
-        epsilon = 1.9 * -math.log1p(-q)  # losses end at twice that
-    exact = two_steps(q, z, direction, epsilon)
-    losses = discretised(((SampledGaussian(q, z, adjacency), 2),), 1e-7, band_number(exact))
-    side = losses.directions[1 if direction == "add" else 0]
-    # the grid is as fine as the other direction asks for
-    assert exact <= side.delta(epsilon) <= exact * (1.05 if direction == "add" else 1.001)
-    assert exact < (1e-3 if direction == "add" else 1e-9)
-
-
 @pytest.mark.parametrize("direction", ["replace", "remove", "add"])
 @pytest.mark.parametrize("q", [1e-9, 1e-4, 0.3, 0.999])
 @pytest.mark.parametrize("z", [0.1, 0.3, 1.0, 30.0, 1e4, 1e6])
@@ -546,20 +502,6 @@ def test_domain_bound_is_above_a_projected_chain():
             np.sum(np.maximum(runs[0] - math.exp(epsilon) * runs[1], 0))
             <= last_iterate(m).delta(epsilon) + 1e-4
         )
-
-
-def test_hockey_sticks_are_those_of_the_densities():
-    x = np.linspace(-30, 30, 400_001)
-    for epsilon in EPSILONS:
-        for shift in (0.1, 1.0, 4.0):
-            p, q = stats.norm.pdf(x), stats.norm.pdf(x - shift)
-            normal, laplace = (
-                ContractedDP(shift, 0.0, 0, distribution=one) for one in ("gaussian", "laplace")
-            )
-            assert normal.delta(epsilon) == pytest.approx(divergence(epsilon, p, q, x), abs=1e-8)
-            p, q = stats.laplace.pdf(x), stats.laplace.pdf(x - shift)
-            assert laplace.delta(epsilon) == pytest.approx(divergence(epsilon, p, q, x), abs=1e-7)
-    assert ContractedDP(0.0, 0.0, 0).delta(0.3) == 0.0
 
 
 # --- composition across kinds ---------------------------------------------------------------------

@@ -262,19 +262,6 @@ def test_relations():
             _ = guarantee.dp_event
 
 
-def test_renyi_curve_of_poisson_batches_under_add_remove():
-    # an independent formula for integer orders: E over the binomial number of shifts
-    q, z, order = 0.1, 1.3, 5
-    moment = sum(
-        math.comb(order, k) * (1 - q) ** (order - k) * q**k * math.exp(k * (k - 1) / (2 * z * z))
-        for k in range(order + 1)
-    )
-    expected = 3 * math.log(moment) / (order - 1)
-    run = {"noise_multiplier": z, "n_steps": 3, "adjacency": "add_remove"}
-    rdp = subsampling(poisson(sampling_probability=q, **run)).rdp(order)
-    assert rdp == pytest.approx(expected, rel=1e-9)
-
-
 # --- budgets as risk ------------------------------------------------------------------------------
 
 PROBLEM = {

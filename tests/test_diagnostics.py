@@ -11,9 +11,7 @@ from test_streamed import GeneratedRows
 
 from skdpdyn import PrivateRidge
 from skdpdyn.data.local import rows_of
-from skdpdyn.evaluation import evaluate
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
-from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import (
     Budget,
     Composition,
@@ -193,30 +191,3 @@ def test_a_search_pays_for_those_of_its_winner():
     search = PrivateSearchCV(private, {"clip": [0.3, 0.6]}, epsilon=8.0, random_state=0).fit(X, y)
     assert search.privacy_ == search.privacy_cost(100, 3)
     assert search.best_estimator_.diagnostics_.keys() == {ROWS}
-
-
-@pytest.mark.slow
-def test_everything_that_has_a_price_has_an_entry(tmp_path):
-    """A fit with diagnostics, a scaler, a search and an evaluation of one data set."""
-    X, y = LOGISTIC.data(100)
-    ledger = Ledger(tmp_path / "books.json", cap=(8.0, 1e-4))
-    model = LOGISTIC.model(diagnostics=True, **SHORT)
-    search = PrivateSearchCV(LOGISTIC.model(**SHORT), {"clip": [0.3, 0.6]}, epsilon=2.0, delta=1e-4)
-    for name, private in {
-        "fit": model,
-        "scaler": PrivateScaler(1.0, 1e-4),
-        "search": search,
-    }.items():
-        with ledger.reserve(name, private.privacy_cost(*X.shape)) as entry:
-            entry.settle(private.fit(X, y))
-    scores = evaluate(model, X, y, epsilon=1.0, delta=1e-4)
-    ledger.reserve("scores", scores)
-    assert {name: event.state for name, event in ledger.entries.items()} == {
-        "fit": "settled",
-        "scaler": "settled",
-        "search": "settled",
-        "scores": "reserved",
-    }
-    costs = [model.privacy_, search.privacy_]
-    assert ledger.epsilon > max(cost.epsilon(1e-4) for cost in costs)
-    assert ledger.epsilon <= 8

@@ -17,18 +17,6 @@ TARGET = RAW + RNG.normal(size=5000)
 LOGISTIC = PrivateLogisticRegression(classes=[False, True])
 
 
-class Recorder:
-    """Release without noise, or what another recorder did; remember points and scales."""
-
-    def __init__(self, before=None):
-        self.calls, self.before = [], before
-
-    def __call__(self, point, scale, generator, **options):
-        point = np.array(point, dtype=float)
-        self.calls.append((point, np.broadcast_to(scale, point.shape)))
-        return point if self.before is None else self.before.calls[len(self.calls) - 1][0]
-
-
 def test_what_the_noise_hides_is_not_answered():
     _, table = private_regression(LOGISTIC, X, Y, epsilon=0.003, bounds=(-0.5, 0.5))
     assert not table.answered.any()
