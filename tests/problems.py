@@ -1,9 +1,11 @@
 """Problems, generators and grids that several files of tests share."""
 
+import math
 from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
+from reference import gradients
 
 from skdpdyn.core.noise import release
 from skdpdyn.core.objective import Objective
@@ -82,6 +84,37 @@ class StepNoise:
             block = np.empty((min(self.piece, self.left - 1), self.size))
             draw_normals(self.rng, block)
             self.normals = list(block)
+
+
+def descended(
+    objective,
+    X,
+    y,
+    steps,
+    added,
+    batch=None,
+    *,
+    divisor=None,
+    radius=math.inf,
+    momentum=0.0,
+    average=None,
+):
+    """Return the end of a noisy descent from 0 by its definition, or an average of its iterates.
+
+    ``steps``: sizes and deviations of noise; ``batch``: gives the records of a step, or all.
+    """
+    theta = velocity = total = np.zeros(objective.n_parameters)
+    for k, (step, std) in enumerate(zip(*steps, strict=True)):
+        added.prepare()
+        rows = slice(None) if batch is None else batch(k)
+        sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
+        before, ahead = theta, theta - step * momentum * velocity
+        moved = -step * sums / (divisor or len(X))
+        theta = added.add(ahead - step * objective.alpha * ahead, moved, std)
+        theta = theta * min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
+        velocity = (before - theta) / step
+        total = total + (0 if average is None else average[k] * theta)
+    return theta if average is None else total
 
 
 class Reached:

@@ -58,4 +58,4 @@ def test_no_law_hides_another():
         for law in suite.__all__
     ]
     assert len(laws) == len(set(laws))
-    assert len(laws) > 40
+    assert len(laws) > 30

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import generator
+from problems import StepNoise, descended, generator
 from scipy import sparse, stats
-from scipy.special import expit, softmax as softmax_of
 from spending import spent
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import PrivateLogisticRegression, PrivateSoftmaxRegression
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
@@ -33,13 +32,9 @@ each_method = pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{s.meth
 
 
 def problem(loss, X, **changes):
-    defaults = {
-        "data_norm": 1.0,
-        "alpha": 0.05,
-        "clip": math.inf if loss.n_outputs > 1 else 0.3,
-        "intercept_scaling": 0.25,
-    }
-    return Objective(loss, *X.shape, **{**defaults, **changes})
+    defaults = {"data_norm": 1.0, "alpha": 0.05, "intercept_scaling": 0.25}
+    defaults["clip"] = math.inf if loss.n_outputs > 1 else 0.3
+    return Objective(loss, *X.shape, **defaults | changes)
 
 
 def statistic_of(solver, objective):
@@ -70,15 +65,12 @@ def test_sensitivities_are_the_papers(data_norm, adjacency):
     alpha, beta = objective.alpha, 0.25 * scale**2 + objective.alpha
     exact = moves / (n * alpha)
     assert sensitivity(OutputPerturbation(), objective, adjacency) == pytest.approx(exact, rel=1e-5)
-    steps = OutputPerturbation("gradient_descent", n_epochs=30)
-    assert sensitivity(steps, objective, adjacency) == pytest.approx(
-        exact * (1 - (1 - alpha / beta) ** 30), rel=1e-5
-    )
+    steps, after = OutputPerturbation("gradient_descent", n_epochs=30), (1 - alpha / beta) ** 30
+    assert sensitivity(steps, objective, adjacency) == pytest.approx(exact * (1 - after), rel=1e-5)
     # but for the steps of 1/beta, of which a quarter-million samples forget nearly all
-    for batch_size in (1, 50):
-        passes = OutputPerturbation(
-            "permutation_sgd", n_epochs=250_000 * batch_size // n, batch_size=batch_size
-        )
+    for size in (1, 50):
+        epochs = 250_000 * size // n
+        passes = OutputPerturbation("permutation_sgd", n_epochs=epochs, batch_size=size)
         assert 0.999 * exact < sensitivity(passes, objective, adjacency) < exact * (1 + 1e-5)
     # two steps of 1/beta; a record comes in the last
     short = OutputPerturbation("permutation_sgd", n_epochs=1, batch_size=500)
@@ -148,12 +140,8 @@ def test_the_sensitivity_is_reached(solver, adjacency, data_norm):
     distances = []
     for place in generator().permutation(25)[[0, -1]]:  # in the first batch, and alone in the last
         X, y, X2, y2 = extreme(adjacency, data_norm, place=place)
-        constants = {
-            "alpha": 0.02 * data_norm**2,
-            "clip": 1e-3 * data_norm,
-            "intercept_scaling": 0.0,
-        }
-        objective = problem(squared, X, data_norm=data_norm, **constants)
+        constants = {"alpha": 0.02 * data_norm**2, "clip": 1e-3 * data_norm, "data_norm": data_norm}
+        objective = problem(squared, X, intercept_scaling=0.0, **constants)
         first, second = (learnt(solver, objective, *pair) for pair in ((X, y), (X2, y2)))
         distances.append(np.linalg.norm(first - second))
     claimed = sensitivity(solver, objective, adjacency)
@@ -164,25 +152,12 @@ def test_the_sensitivity_is_reached(solver, adjacency, data_norm):
 
 def by_numpy(objective, solver, X, y, order):
     """The short last batch is divided by the batch size too."""
-    X = X * np.minimum(1, objective.data_norm / np.linalg.norm(X, axis=1))[:, None]
-    X = np.column_stack([X, np.full(len(X), objective.intercept_scaling)])
-    theta, t = np.zeros((objective.n_outputs, X.shape[1])), 0
-    bound = objective.clip / np.linalg.norm(X, axis=1)
-    for _ in range(solver.n_epochs):
-        for first in range(0, len(y), solver.batch_size):
-            t += 1
-            batch = order[first : first + solver.batch_size]
-            raw = X[batch] @ theta.T
-            if objective.n_outputs > 1:
-                residual = (
-                    softmax_of(raw, axis=1) - np.eye(objective.n_outputs)[y[batch].astype(int)]
-                )
-            else:
-                slope = expit(raw[:, 0]) if objective.loss is logistic else raw[:, 0]
-                residual = np.clip(slope - y[batch], -bound[batch], bound[batch])[:, None]
-            gradient = residual.T @ X[batch] / solver.batch_size + objective.alpha * theta
-            theta = theta - gradient / max(objective.smoothness, objective.alpha * t)
-    return np.append(theta[:, :-1].ravel(), theta[:, -1])
+    size = solver.batch_size
+    batches = [order[first : first + size] for first in range(0, len(y), size)] * solver.n_epochs
+    t = 1 + np.arange(len(batches))
+    steps = 1 / np.maximum(objective.smoothness, objective.alpha * t), 0.0 * t
+    added = StepNoise(generator(), len(t), objective.n_parameters)
+    return descended(objective, X, y, steps, added, batches.__getitem__, divisor=size)
 
 
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
@@ -194,23 +169,8 @@ def test_permutation_sgd_against_numpy(loss, layout):
     solver = OutputPerturbation("permutation_sgd", n_epochs=6, batch_size=4)
     order = generator(3).permutation(23)
     expected = by_numpy(objective, solver, X, y, order)
-    np.testing.assert_allclose(
-        learnt(solver, objective, layout(X), y, seed=3), expected, rtol=1e-9, atol=1e-12
-    )
-
-
-def test_the_short_batch_is_divided_by_the_batch_size():
-    """Divided by its own size, the last batch of 9 = 4 + 4 + 1 would move the result by four
-    times the bound.
-    """
-    X, y, X2, y2 = extreme(Adjacency.REPLACE_ONE, 1.0, n_samples=9, place=8)
-    objective = problem(squared, X, clip=1e-3, intercept_scaling=0.0)
-    solver = OutputPerturbation("permutation_sgd", n_epochs=1, batch_size=4)
-    order = np.arange(9)
-    honest = np.linalg.norm(
-        by_numpy(objective, solver, X, y, order) - by_numpy(objective, solver, X2, y2, order)
-    )
-    assert 0.95 * sensitivity(solver, objective) < honest <= sensitivity(solver, objective)
+    ours = learnt(solver, objective, layout(X), y, seed=3)
+    np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("solver", SOLVERS[1:], ids=lambda s: f"{s.method}-{s.n_epochs}")
@@ -277,7 +237,6 @@ def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, m
         for epsilon in (0.0, 0.5, 2.0):
             true = hockey_stick(stats.norm(first, std), stats.norm(second, std), epsilon, points)
             assert true <= guarantee.delta(epsilon) + 1e-7
-    print(f"{method} {adjacency} data_norm={data_norm}: best ratio {best:.4f}")
     assert best >= 0.9
 
 
@@ -297,10 +256,8 @@ def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
         assert true <= guarantee.epsilon(0.0)
         best = max(best, true / guarantee.epsilon(0.0))
         points = (first + second) / 2 + scale * np.linspace(-40, 40, 40_001)
-        profile = hockey_stick(
-            stats.laplace(first, scale), stats.laplace(second, scale), 0.3, points
-        )
-        assert profile <= guarantee.delta(0.3) + 1e-5
+        laws = stats.laplace(first, scale), stats.laplace(second, scale)
+        assert hockey_stick(*laws, 0.3, points) <= guarantee.delta(0.3) + 1e-5
     assert best >= 0.9
 
 
@@ -313,23 +270,13 @@ def tables(n_samples=400, seed=0):
     return X, X @ [1.0, -2.0, 0.5]
 
 
-MODELS = {
-    "logistic": (PrivateLogisticRegression(classes=[0, 1]), lambda t: (t > 0).astype(int)),
-    "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), lambda t: np.digitize(t, [-0.4, 0.4])),
-    "ridge": (PrivateRidge(target_bounds=(-1.75, 1.75)), lambda t: t),
-}
-
-
 def test_gaussian_noise_has_no_pure_guarantee():
     X, raw = tables()
-    model = PrivateLogisticRegression(delta=0, classes=[0, 1], solver=OutputPerturbation())
-    with pytest.raises(
-        ValueError,
-        match=r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee",
-    ):
-        model.fit(X, raw > 0)
-    with pytest.raises(ValueError, match="Gaussian noise has no pure-epsilon guarantee"):
-        model.set_params(solver__method="permutation_sgd").fit(X, raw > 0)
+    message = r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee"
+    for method in METHODS:
+        solver = OutputPerturbation(method)
+        with pytest.raises(ValueError, match=message):
+            PrivateLogisticRegression(delta=0, classes=[0, 1], solver=solver).fit(X, raw > 0)
 
 
 # --- defaults -------------------------------------------------------------------------------------
@@ -343,32 +290,17 @@ def test_the_default_penalty_balances_noise_and_bias(loss, noise, data_norm):
     solver = OutputPerturbation(noise=noise)
     clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, data_norm / 4)
     objective = Objective(loss, 5000, 20, data_norm, 0.0, clip, data_norm / 4)
-    budget = {
-        "epsilon": 0.5,
-        "delta": 1e-6,
-        "adjacency": Adjacency.REPLACE_ONE,
-        "bound": "tightest",
-    }
-    alpha = solver.auto_alpha(objective, *spent(**budget))
-    size = objective.n_parameters
-    noise_over_sensitivity = perturbation_noise(noise, 0.5, 1e-6, size)
+    alpha, size = solver.auto_alpha(objective, *spent(0.5, 1e-6)), objective.n_parameters
+    # root mean square per coordinate, over the sensitivity
+    gamma = math.sqrt(stats.gamma(size).moment(2) / size) / 0.5
+    over_sensitivity = gamma if noise == "gamma" else 1 / gdp_mu(0.5, 1e-6)
 
     def excess(alpha):
-        kappa = (
-            objective.row_norm * noise_over_sensitivity * 2 * objective.lipschitz / (5000 * alpha)
-        )
-        return loss.smoothness * kappa**2 / 2 + alpha / 2 * 10 / (
-            loss.smoothness * objective.row_norm**2
-        )
+        kappa = objective.row_norm * over_sensitivity * 2 * objective.lipschitz / (5000 * alpha)
+        bias = alpha / 2 * 10 / (loss.smoothness * objective.row_norm**2)
+        return loss.smoothness * kappa**2 / 2 + bias
 
     assert excess(alpha) <= min(excess(0.99 * alpha), excess(1.01 * alpha))
-
-
-def perturbation_noise(noise, epsilon, delta, size):
-    """Root mean square per coordinate, over the sensitivity."""
-    if noise == "gamma":
-        return math.sqrt(stats.gamma(size).moment(2) / size) / epsilon
-    return 1 / gdp_mu(epsilon, delta)
 
 
 @pytest.mark.slow
@@ -387,62 +319,33 @@ def test_the_default_tolerance_costs_little_and_can_be_certified():
 
 def test_clip_of_a_softmax_is_none_and_cannot_be_asked_for():
     X, raw = tables()
-    model, target = MODELS["softmax"]
+    y = np.digitize(raw, [-0.4, 0.4])
     model = PrivateSoftmaxRegression(classes=[0, 1, 2], solver="output_perturbation", clip=0.5)
-    with pytest.raises(
-        ValueError,
-        match=r"clip=0.5: a clipped softmax gradient is that of no convex loss.*Use clip='auto'",
-    ):
-        model.fit(X, target(raw))
-    model.set_params(clip="auto").fit(X, target(raw))
-    assert model.clip_ == pytest.approx(math.sqrt(2) * math.hypot(1, 0.25))
-
-
-@pytest.mark.parametrize(
-    ("solver", "changes", "message"),
-    [
-        (
-            OutputPerturbation("newton"),
-            {},
-            "method='newton' must be 'minimiser', 'permutation_sgd' or 'gradient_descent'",
-        ),
-        (OutputPerturbation(noise="laplace"), {}, "noise='laplace' must be 'gaussian' or 'gamma'"),
-        (
-            OutputPerturbation(tolerance=1e-30),
-            {},
-            "tolerance=1e-30 is below .*, what double precision can certify",
-        ),
-        (
-            OutputPerturbation(tolerance=0.0),
-            {},
-            "tolerance=0.0 must be 'auto' or a finite number > 0",
-        ),
-        (OutputPerturbation(tolerance=True), {}, "tolerance=True must be 'auto'"),
-        (
-            OutputPerturbation("permutation_sgd", n_epochs=0),
-            {},
-            "n_epochs=0 must be 'auto' or an integer >= 1",
-        ),
-        (
-            OutputPerturbation("gradient_descent", n_epochs=True),
-            {},
-            "n_epochs=True must be 'auto' or an integer >= 1",
-        ),
-        (
-            OutputPerturbation("permutation_sgd", batch_size=0.5),
-            {},
-            "batch_size=0.5 must be an integer >= 1",
-        ),
-        (
-            OutputPerturbation(),
-            {"alpha": 0.0},
-            "alpha=0.0: without a penalty the minimiser has no bounded sensitivity",
-        ),
-    ],
-)
-def test_refusals(solver, changes, message):
+    message = r"clip=0.5: a clipped softmax gradient is that of no convex loss.*Use clip='auto'"
     with pytest.raises(ValueError, match=message):
-        PrivateLogisticRegression(classes=[0, 1], solver=solver, **changes).privacy_cost(400, 3)
+        model.fit(X, y)
+    fitted = model.set_params(clip="auto").fit(X, y)
+    assert fitted.clip_ == pytest.approx(math.sqrt(2) * math.hypot(1, 0.25))
+
+
+REFUSED = {
+    "method='newton' must be 'minimiser', 'permutation_sgd' or": {"method": "newton"},
+    "noise='laplace' must be 'gaussian' or 'gamma'": {"noise": "laplace"},
+    "tolerance=1e-30 is below .*, what double precision can certify": {"tolerance": 1e-30},
+    "tolerance=0.0 must be 'auto' or a finite number > 0": {"tolerance": 0.0},
+    "n_epochs=0 must be 'auto' or an": {"method": "permutation_sgd", "n_epochs": 0},
+    "n_epochs=True must be 'auto' or an": {"method": "gradient_descent", "n_epochs": True},
+    "batch_size=0.5 must be an integer": {"method": "permutation_sgd", "batch_size": 0.5},
+    "alpha=0.0: without a penalty the minimiser has no bounded sensitivity": {"alpha": 0.0},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refusals(message):
+    given = dict(REFUSED[message])
+    changes = {"alpha": given.pop("alpha", "auto"), "solver": OutputPerturbation(**given)}
+    with pytest.raises(ValueError, match=message):
+        PrivateLogisticRegression(classes=[0, 1], **changes).privacy_cost(400, 3)
 
 
 def test_without_a_penalty_the_descents_have_a_sensitivity():
@@ -453,9 +356,5 @@ def test_without_a_penalty_the_descents_have_a_sensitivity():
         assert model.alpha_ == 0
     objective = replace(problem(logistic, X, alpha=0.0), clip=0.3)
     steps = 5 / objective.smoothness
-    assert sensitivity(
-        OutputPerturbation("gradient_descent", n_epochs=5), objective
-    ) == pytest.approx(steps * 2 * objective.lipschitz / 400, rel=1e-9)
-    assert (
-        OutputPerturbation("gradient_descent")._epochs(objective) == output_perturbation._MAX_EPOCHS
-    )
+    five = sensitivity(OutputPerturbation("gradient_descent", n_epochs=5), objective)
+    assert five == pytest.approx(steps * 2 * objective.lipschitz / 400, rel=1e-9)

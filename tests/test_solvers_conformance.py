@@ -12,12 +12,21 @@ import json
 import math
 import pickle
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import sparse, stats
 from sklearn.base import clone, is_regressor
-from test_models import CASES, LOGISTIC, RIDGE, STRANGE, assert_same_state, public_state
+from test_models import (
+    CASES,
+    LOGISTIC,
+    RIDGE,
+    STRANGE,
+    assert_same_state,
+    assert_unchanged,
+    public_state,
+)
 
 from skdpdyn import solvers
 from skdpdyn.core.noise import generators
@@ -37,19 +46,15 @@ from skdpdyn.training.request import request_of
 
 pytestmark = pytest.mark.every_case
 
+DP_SGD = [{"batch_size": 1, "n_steps": 20}, {"momentum": 0.5, "average": "weighted", "radius": 3.0}]
+SAMPLINGS = {"cyclic": 2, "shuffled_once": 2, "without_replacement": 6}
 VARIANTS = {
-    "dp_sgd": [
-        {"batch_size": 1, "n_steps": 20},
-        {"momentum": 0.5, "average": "weighted", "radius": 3.0},
-    ],
+    "dp_sgd": DP_SGD,
     "dp_svrg": [{"batch_size": 2}],
     "noisy_gd": [{"n_steps": "worst_case"}, {"radius": 0.5}],
     "noisy_sgd": [
-        {"sampling": "cyclic", "batch_size": 2, "n_epochs": 2},
-        {"sampling": "shuffled_once", "batch_size": 2, "n_epochs": 2},
-        {"sampling": "without_replacement", "batch_size": 2, "n_epochs": 6},
-        {"sampling": "one_pass"},
-        {"sampling": "one_pass", "stopping": "random"},
+        *({"sampling": name, "batch_size": 2, "n_epochs": of} for name, of in SAMPLINGS.items()),
+        *({"sampling": "one_pass", "stopping": stopping} for stopping in ("last", "random")),
     ],
     "objective_perturbation": [{"noise": "gamma", "tolerance": 1e-5}],
     "output_perturbation": [
@@ -157,13 +162,9 @@ def law(test):
 
 
 def test_all_solvers_are_registered():
-    public = {getattr(solvers, name) for name in solvers.__all__ if name != "SOLVERS"}
-    assert {kind for kind in public if isinstance(kind, type) and issubclass(kind, Solver)} - {
-        Solver
-    } == set(SOLVERS.values())
-    assert all(
-        issubclass(kind, Solver) and isinstance(kind().pure, bool) for kind in SOLVERS.values()
-    )
+    public = (getattr(solvers, name) for name in solvers.__all__)
+    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, Solver)}
+    assert kinds - {Solver} == set(SOLVERS.values())
     assert set(VARIANTS) | set(ONE_PARAMETER) | set(SHORT) <= set(SOLVERS)
 
 
@@ -219,14 +220,9 @@ class Release:
         place = 0 if getattr(self.solver, "stopping", "last") == "random" else 3
         X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 1.0])
         X[place], y[place] = x, target
-        X = layout(X)
-        runs = [
-            self.solver.solve(
-                self.objective, self.mechanism, LocalRows(X, y), generator=generators(None)[0]
-            )
-            for _ in range(n_runs)
-        ]
-        return np.array(runs)
+        X, run = layout(X), partial(self.solver.solve, self.objective, self.mechanism)
+        noise = (generators(None)[0] for _ in range(n_runs))
+        return np.array([run(LocalRows(X, y), generator=generator) for generator in noise])
 
     def audit(self, layout=np.asarray):
         """Guesses that were right, of 2 RUNS, and the number that the promised advantage is
@@ -261,18 +257,8 @@ class Release:
 
 
 def release_of(case, name, options, adjacency, **changes):
-    return Release.of(
-        model(
-            case,
-            name,
-            options,
-            epsilon=1.0,
-            delta=1e-2,
-            adjacency=adjacency,
-            fit_intercept=False,
-            **changes,
-        )
-    )
+    budget = {"epsilon": 1.0, "delta": 1e-2, "adjacency": adjacency}
+    return Release.of(model(case, name, options, fit_intercept=False, **budget, **changes))
 
 
 @pytest.mark.usefixtures("noise_found_once")
@@ -285,9 +271,8 @@ def test_neighbours_are_not_told_apart(audited, adjacency):
     others = case in CASES and case not in (LOGISTIC, RIDGE)
     if adjacency == "add_remove" and others and not options:
         return  # their losses are looked at under the other relation
-    right, limit = release_of(*audited, adjacency).audit(
-        LAYOUTS["csr" if adjacency == "add_remove" else "dense"]
-    )
+    layout = LAYOUTS["csr" if adjacency == "add_remove" else "dense"]
+    right, limit = release_of(*audited, adjacency).audit(layout)
     assert right <= limit
 
 
@@ -318,10 +303,8 @@ def test_dense_and_sparse_rows_of_either_precision_agree(problem):
     X = X.astype(np.float32).astype(np.float64)
     estimator = model(case, name, options, random_state=0)
     dense = parameters(estimator.fit(X, y))
-    size = np.max(np.abs(dense))
-    np.testing.assert_allclose(
-        parameters(estimator.fit(sparse.csr_array(X), y)), dense, rtol=1e-9, atol=1e-9 * size
-    )
+    size, of_sparse = np.max(np.abs(dense)), parameters(estimator.fit(sparse.csr_array(X), y))
+    np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-9 * size)
     descends = isinstance(estimator.mechanism_, NoisyGradientDescent)
     if descends and estimator.bound_ == "composition":
         # Each step is rounded to a lattice: a point on the other side of an edge takes other random
@@ -342,32 +325,24 @@ def test_any_number_of_threads_gives_the_same_bits_by_any_solver(default, layout
     case, name = default
     if case in CASES and case is not LOGISTIC and layout is sparse.csr_array:
         return  # a solver does not know which loss it is
-    X, y = case.data(1100, 4)
-    one, two = (
-        parameters(
-            model(case, name, SHORT.get(name), random_state=0, n_jobs=n_jobs).fit(layout(X), y)
-        )
-        for n_jobs in (1, 2)
-    )
-    np.testing.assert_array_equal(one, two)
+    (X, y), short = case.data(1100, 4), SHORT.get(name)
+    models = (model(case, name, short, random_state=0, n_jobs=n_jobs) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(*(parameters(each.fit(layout(X), y)) for each in models))
 
 
 @law
 def test_clones_and_pickles_keep_the_hyperparameters(problem):
     case, name, options = problem
-    solver = SOLVERS[name](**options)
-    estimator = case.model(solver=solver)
-    expected = solver.get_params()
-    assert {key: expected[key] for key in options} == options
-    for copy in (clone(solver), pickle.loads(pickle.dumps(solver)), clone(estimator).solver):
+    kind, given = SOLVERS[name], {f"solver__{key}": options[key] for key in options}
+    solver = kind(**options)
+    copies = [clone(solver), pickle.loads(pickle.dumps(solver)), clone(case.model(solver=solver))]
+    copies += [case.model(solver=kind()).set_params(**given)]
+    copies += [eval(repr(solver), {kind.__name__: kind})]
+    for copy in copies:
+        copy = getattr(copy, "solver", copy)
         assert copy is not solver
-        assert type(copy) is SOLVERS[name]
-        assert copy.get_params() == expected
-    assert eval(repr(solver), {SOLVERS[name].__name__: SOLVERS[name]}).get_params() == expected
-    renamed = clone(case.model(solver=SOLVERS[name]())).set_params(
-        **{f"solver__{key}": options[key] for key in options}
-    )
-    assert renamed.solver.get_params() == expected
+        assert type(copy) is kind
+        assert copy.get_params() == solver.get_params() == kind().get_params() | options
 
 
 # --- claims ---------------------------------------------------------------------------------------
@@ -396,21 +371,17 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
     best = tightest(record, delta=1e-4)
     assert best.bound == fitted.bound_
     assert best.guarantee == guarantee
-    assert all(
-        other.epsilon(1e-4) >= fitted.epsilon_
-        for other in best.alternatives.values()
-        if isinstance(other, Guarantee)
-    )
+    others = (other for other in best.alternatives.values() if isinstance(other, Guarantee))
+    assert all(other.epsilon(1e-4) >= fitted.epsilon_ for other in others)
     for copy in (from_json(to_json(guarantee)), pickle.loads(pickle.dumps(guarantee))):
         assert copy == guarantee
         assert copy.epsilon(1e-4) == fitted.epsilon_
     report = fitted.privacy_report()
     assert fitted.bound_ in report.to_text()
     json.dumps(report.as_dict())
-    attributes = SOLVERS[name](**options).fitted_attributes(record)
-    assert all(
-        key.endswith("_") and np.all(getattr(fitted, key) == attributes[key]) for key in attributes
-    )
+    for key, value in SOLVERS[name](**options).fitted_attributes(record).items():
+        assert key.endswith("_")
+        assert np.all(getattr(fitted, key) == value)
 
 
 @pytest.mark.usefixtures("noise_found_once")
@@ -423,12 +394,8 @@ def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(
     """
     case, name, options = problem
     (X, y), (X2, y2) = case.data(20), case.data(20, seed=5)
-    states, printed = [], []
-    for rows, targets in (
-        (X, y),
-        (7 * X2[::-1], y2[::-1]),
-        (sparse.csr_array(0 * X), np.full(20, y[0])),
-    ):
+    states, printed, empty = [], [], (sparse.csr_array(0 * X), np.full(20, y[0]))
+    for rows, targets in ((X, y), (7 * X2[::-1], y2[::-1]), empty):
         fitted = model(case, name, options, verbose=1).fit(rows, targets)
         states.append(public_state(fitted) | {"solver": None})
         printed.append(capsys.readouterr())
@@ -459,9 +426,8 @@ PURE = [(case, name, options) for case, name, options in AUDITED if SOLVERS[name
 @each_adjacency
 @pytest.mark.parametrize("problem", PURE, ids=label)
 def test_pure_budgets_are_met(problem, adjacency):
-    fitted = model(*problem, delta=0, fit_intercept=False, adjacency=adjacency).fit(
-        *problem[0].data(20, 1)
-    )
+    estimator = model(*problem, delta=0, fit_intercept=False, adjacency=adjacency)
+    fitted = estimator.fit(*problem[0].data(20, 1))
     assert 2.0 * (1 - 1e-3) < fitted.epsilon_ <= 2.0
     assert fitted.delta_ == 0
     assert fitted.privacy_.delta(fitted.epsilon_) == 0
@@ -473,15 +439,14 @@ def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
     case, name = default
     X, y = case.data(20)
     fresh, fitted = model(case, name), model(case, name).fit(X, y)
-    before = dict(vars(fitted))
+    before, solve = dict(vars(fitted)), SOLVERS[name].solve
 
     def refused(error, message, *data):
         for estimator in (fresh, fitted):
             with pytest.raises(error, match=message):
                 estimator.fit(*data)
         assert not [key for key in vars(fresh) if key.endswith("_")]
-        assert set(vars(fitted)) == set(before)
-        assert all(vars(fitted)[key] is before[key] for key in before)
+        assert_unchanged(fitted, before)
 
     for layout in LAYOUTS.values():
         spoilt = np.where(np.arange(60).reshape(20, 3) == 7, np.nan, X)
@@ -491,12 +456,10 @@ def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
         solve(*arguments, **options)
         raise FloatingPointError("at the end of the run")
 
-    solve = SOLVERS[name].solve
     monkeypatch.setattr(SOLVERS[name], "solve", fail)
     refused(FloatingPointError, "at the end of the run", X[:, :2], y)
-    monkeypatch.setattr(
-        SOLVERS[name], "solve", lambda *arguments, **options: np.nan * solve(*arguments, **options)
-    )
+    lost = lambda *arguments, **options: np.nan * solve(*arguments, **options)  # noqa: E731
+    monkeypatch.setattr(SOLVERS[name], "solve", lost)
     refused(FloatingPointError, "the parameters overflowed", X, y)
 
 
@@ -511,9 +474,8 @@ def test_no_arithmetic_of_a_fit_is_heard(problem):
     X = X[:200] * 1e9
     X[0], X[1], X[2] = 0.0, 1e-290, 1e150
     # that of X as it was
-    options = {
-        key: value for key, value in (options or SHORT.get(name, {})).items() if key != "tolerance"
-    }
+    options = {**(options or SHORT.get(name, {}))}
+    options.pop("tolerance", None)
     with np.errstate(all="raise"):
         # must not raise
         model(case, name, options, data_norm=1e10, fit_intercept=False).fit(X, y[:200])
