@@ -237,8 +237,10 @@ def plan(
         model = clone(estimator).set_params(schema=None, **truth.params)
         if isinstance(model, AdditiveModel):  # drawn columns are numbers, and have no names
             pairs = None if model.interactions is None else "auto"
-            model.set_params(categories=None, monotonic_cst=None, interactions=pairs)
-            model.set_params(bounds=(0.0, 1.0))  # of drawn rows, once there are some
+            facts = {"bounds": (0.0, 1.0), "categories": None, "monotonic_cst": None}
+            model.set_params(**facts, interactions=pairs)  # bounds are those of drawn rows later
+        elif hasattr(model, "bounds"):  # those of the records hold for no drawn row
+            model.set_params(bounds=None)
         scores = partial(_scores, model, truth, n_features)
         sizes, epsilons = (
             several(n_samples),
@@ -298,11 +300,10 @@ def _scores(
     """Return scores of simulated fits, of shape (n_epsilons, n_shapes, n_fits)."""
     n_drawn = min(checked_count(n_samples, "n_samples", least=2), max(_ROWS, 20 * n_features))
     n_fits = min(max(2 * _ROWS // n_drawn, 3), 12)
-    budgets = [
-        request_of(clone(model).set_params(epsilon=of), n_samples, n_features).budget
-        for of in epsilons
-    ]
-    budgets = [of_more(budget, n_samples / n_drawn) for budget in budgets]
+    requests = (
+        request_of(clone(model).set_params(epsilon=of), n_samples, n_features) for of in epsilons
+    )
+    budgets = [of_more(request.budget, n_samples / n_drawn) for request in requests]
     score_of = np.empty((len(epsilons), len(shapes), n_fits))
     for fit, generator in enumerate(generators(0, n_fits)):
         normals = generator.standard_normal((n_drawn + _ROWS, n_features), dtype=np.float32)

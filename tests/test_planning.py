@@ -23,7 +23,7 @@ GUESSES = {
     PrivateLogisticRegression(): {"auc": 0.85, "prevalence": 0.3},
     PrivateLinearSVC(classes=["no", "yes"]): {"auc": 0.85, "prevalence": 0.3},
     PrivateSoftmaxRegression(classes=["a", "b", "c"]): {"accuracy": 0.7},
-    PrivateRidge(target_bounds=(10, 20)): {"r2": 0.5},
+    PrivateRidge(target_bounds=(10, 20), bounds=(18, 90)): {"r2": 0.5},
     PrivatePoissonRegressor(target_bounds=(0, 30)): {"d2": 0.4, "mean_count": 2.0},
     PrivateGAMClassifier(
         bounds={"age": (0, 110)},
