@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from problems import generator
+from runs import descent, poisson
 from scipy import integrate, sparse, stats
 from scipy.special import expit
 from spending import spent
@@ -22,10 +23,6 @@ from skdpdyn.privacy import (
     Adjacency,
     Budget,
     GaussianDP,
-    NoisyGradientDescent,
-    PoissonSubsampled,
-    PrivacyLossDP,
-    WithoutReplacement,
     composition,
     least_noise,
     most_steps,
@@ -33,9 +30,6 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
-from skdpdyn.privacy.numerical import (
-    SampledGaussian,
-)
 from skdpdyn.privacy.schedules import curvature_aware_time
 from skdpdyn.solvers import DPSGD
 
@@ -97,12 +91,10 @@ def test_realised_schedule_is_the_records(step_size, average):
 def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
     """q = 1e-9: no record ever comes; the noise is divided by q n all the same."""
     objective = problem(n_samples=10, n_features=2000)
-    record = PoissonSubsampled(
-        sampling_probability=1e-9, noise_multiplier=0.5, n_steps=1, step_size=2.0
-    )
-    theta = DPSGD().solve(
-        objective, record, LocalRows(np.ones((10, 2000)), np.zeros(10)), generator=generator()
-    )
+    run = {"noise_multiplier": 0.5, "n_steps": 1, "step_size": 2.0}
+    record = poisson(sampling_probability=1e-9, **run)
+    rows = LocalRows(np.ones((10, 2000)), np.zeros(10))
+    theta = DPSGD().solve(objective, record, rows, generator=generator())
     assert np.std(theta) == pytest.approx(2.0 * 0.5 * 0.4 / 1e-8, rel=0.1)
 
 
@@ -113,15 +105,10 @@ def test_realised_batches_are_the_records(q, adjacency):
     probability < 1e-6.
     """
     objective = problem(n_samples=20_000, n_features=20_000)
-    record = PoissonSubsampled(
-        sampling_probability=q, noise_multiplier=1e-9, n_steps=1, adjacency=adjacency, step_size=1.0
-    )
-    theta = DPSGD().solve(
-        objective,
-        record,
-        LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000)),
-        generator=generator(),
-    )
+    run = {"noise_multiplier": 1e-9, "n_steps": 1, "adjacency": adjacency, "step_size": 1.0}
+    record = poisson(sampling_probability=q, **run)
+    rows = LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000))
+    theta = DPSGD().solve(objective, record, rows, generator=generator())
     moved = theta > 1e-6
     # clipped, and divided by what is public
     np.testing.assert_allclose(theta[moved], 0.4 / (q * 20_000), rtol=1e-7)
@@ -172,6 +159,7 @@ def test_least_batches():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"step_size": "inverse"}, "alpha > 0"),
         ({"n_steps": 0}, "n_steps=0"),
         ({"n_steps": "worst_case"}, "n_steps='worst_case'"),
         ({"n_steps": True}, "n_steps=True"),
@@ -188,32 +176,7 @@ def test_least_batches():
 )
 def test_wrong_hyperparameters(wrong, message):
     with pytest.raises(ValueError, match=message):
-        record_of(DPSGD(**wrong), problem())
-
-
-def test_inverse_steps_need_a_penalty():
-    with pytest.raises(ValueError, match="alpha > 0"):
-        record_of(DPSGD(step_size="inverse"), problem(alpha=0.0))
-
-
-# --- the record -----------------------------------------------------------------------------------
-
-
-@each_adjacency
-@pytest.mark.parametrize("q", [1e-6, 0.01, 0.3, 0.999])
-@pytest.mark.parametrize("noise", [0.2, 1.0, 30.0])
-def test_dominating_pairs_are_those_of_dp_accounting(q, noise, adjacency):
-    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
-
-    part = SampledGaussian(q, noise, adjacency)
-    span = part._reach(1e-28)
-    epsilon = np.append(np.linspace(0, span, 101), 1e-9)
-    names = ("replace",) if adjacency == "replace_one" else ("remove", "add")
-    for direction, ours in zip(names, part._profiles(epsilon), strict=True):
-        loss = GaussianPrivacyLoss(
-            noise, sampling_prob=q, adjacency_type=AdjacencyType[direction.upper()]
-        )
-        np.testing.assert_allclose(ours, loss.get_delta_for_epsilon(epsilon), rtol=0, atol=4e-15)
+        record_of(DPSGD(**wrong), problem(alpha=0.0))
 
 
 # --- calibration ----------------------------------------------------------------------------------
@@ -231,13 +194,10 @@ def test_dominating_pairs_are_those_of_dp_accounting(q, noise, adjacency):
     ],
 )
 def test_least_noise_is_on_the_safe_side_and_near(q, n_steps, epsilon, delta, adjacency):
+    run = {"sampling_probability": q, "n_steps": n_steps, "adjacency": adjacency}
+
     def mechanism(noise_multiplier):
-        return PoissonSubsampled(
-            sampling_probability=q,
-            noise_multiplier=noise_multiplier,
-            n_steps=n_steps,
-            adjacency=adjacency,
-        )
+        return poisson(noise_multiplier=noise_multiplier, **run)
 
     m = least_noise(mechanism, epsilon, delta)
     spent = tightest(m, delta=delta).guarantee.epsilon(delta)
@@ -246,46 +206,9 @@ def test_least_noise_is_on_the_safe_side_and_near(q, n_steps, epsilon, delta, ad
     assert less.guarantee.epsilon(delta) > epsilon  # within 0.1 % of the least
 
 
-def test_least_noise_of_fresh_batches():
-    def mechanism(noise_multiplier):
-        return WithoutReplacement(
-            n_samples=1000,
-            batch_size=50,
-            n_epochs=10,
-            noise_multiplier=noise_multiplier,
-            step_size=0.5,
-            strong_convexity=0.01,
-            smoothness=1.0,
-        )
-
-    m = least_noise(mechanism, 1.0, 1e-6, "subsampling")
-    assert 1 - 1.01 * NUMERICAL_SLACK <= subsampling(m).epsilon(1e-6) <= 1.0
-
-
-def test_most_steps_turns_least_noise_around():
-    def mechanism(n_steps):
-        return PoissonSubsampled(
-            sampling_probability=0.05, noise_multiplier=3.0, n_steps=n_steps, adjacency="add_remove"
-        )
-
-    m = most_steps(mechanism, 1.0, 1e-5)
-    assert (
-        tightest(m, delta=1e-5).guarantee.epsilon(1e-5)
-        <= 1.0
-        < tightest(mechanism(m.n_steps + 1), delta=1e-5).guarantee.epsilon(1e-5)
-    )
-    assert isinstance(tightest(m).guarantee, PrivacyLossDP)
-
-
 def test_most_steps_of_a_closed_form():
     def mechanism(n_steps):
-        return NoisyGradientDescent(
-            n_steps=n_steps,
-            noise_multiplier=20.0,
-            step_size=1.0,
-            strong_convexity=0.1,
-            smoothness=1.0,
-        )
+        return descent(n_steps=n_steps, noise_multiplier=20.0, step_size=1.0)
 
     for epsilon in (0.3, 0.5, 1.0):
         n_steps = most_steps(mechanism, epsilon, 1e-5, "composition").n_steps
@@ -295,9 +218,6 @@ def test_most_steps_of_a_closed_form():
     assert most_steps(mechanism, 2.0, 1e-5, largest=777).n_steps == 777
     with pytest.raises(CalibrationError, match="a single step"):
         most_steps(mechanism, 1e-3, 1e-5)
-
-
-# --- the estimators -------------------------------------------------------------------------------
 
 
 def test_batches_whose_rounding_is_paid_for_are_cut_and_accounted_as_such():
@@ -329,7 +249,7 @@ def test_batches_whose_rounding_is_paid_for_are_cut_and_accounted_as_such():
 
 def cut(adjacency="add_remove", **changes):
     run = {"n_samples": 200, "sampling_probability": 0.05, "largest_batch": 12, "n_steps": 20}
-    return PoissonSubsampled(adjacency=adjacency, **run | {"noise_multiplier": 2.0} | changes)
+    return poisson(adjacency=adjacency, **run | changes)
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -341,9 +261,7 @@ def test_cut_batches(adjacency):
     theirs = PLDAccountant(guarantee.neighboring_relation)
     theirs.compose(guarantee.dp_event)
     assert epsilon == pytest.approx(theirs.get_epsilon(1e-5), rel=2e-4)
-    plain = PoissonSubsampled(
-        sampling_probability=0.05, noise_multiplier=2.0, n_steps=20, adjacency=adjacency
-    )
+    plain = poisson(sampling_probability=0.05, n_steps=20, adjacency=adjacency)
     never = subsampling(cut(adjacency, largest_batch=200))
     assert never.epsilon(1e-5) == pytest.approx(subsampling(plain).epsilon(1e-5), rel=1e-5)
     assert epsilon > never.epsilon(1e-5)

@@ -61,6 +61,9 @@ def test_realised_noise_of_a_whole_fit():
 
 
 def test_delta_defaults_to_one_over_n_squared():
+    for n in (65537, 50000):  # whose squares overflow as int32
+        cost = model(delta="auto").privacy_cost(np.int32(n), 3)
+        assert cost == model(delta="auto").privacy_cost(n, 3)
     assert model(delta="auto").privacy_cost(1000, 3).epsilon(1e-6) == pytest.approx(2.0)
     X, y = data()
     assert model(delta="auto").fit(X, y).delta_ == 1 / 60**2
@@ -141,13 +144,8 @@ def test_read_only_memory_mapped_and_fortran_ordered_input(tmp_path):
     expected = model(random_state=0).fit(X, y).coef_
     X.tofile(tmp_path / "X")
     mapped = np.memmap(tmp_path / "X", dtype=float, mode="r", shape=X.shape)
-    np.testing.assert_array_equal(model(random_state=0).fit(mapped, y).coef_, expected)
-    np.testing.assert_array_equal(
-        model(random_state=0).fit(np.asfortranarray(X), y).coef_, expected
-    )
-    np.testing.assert_array_equal(
-        model(random_state=0).fit(np.hstack([X, X])[:, :3], y).coef_, expected
-    )
+    for same in (mapped, np.asfortranarray(X), np.hstack([X, X])[:, :3]):
+        np.testing.assert_array_equal(model(random_state=0).fit(same, y).coef_, expected)
     single = model(random_state=0).fit(X.astype(np.float32), y)
     assert single.coef_.dtype == np.float32
     assert single.predict_proba(X.astype(np.float32)).dtype == np.float32
@@ -174,22 +172,14 @@ def test_the_rows_are_not_copied(dtype):
 # --- what it refuses ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("classes", "dtype"),
-    [
-        ([0.0, 0.5], float),
-        ([-1, 2**40], np.int64),
-        (["a", "b"], object),
-        (["a", "b"], "U3"),
-        ([0, 1], object),
-    ],
-)
-def test_which_valid_labels_occur_is_never_an_error(classes, dtype):
-    """Errors are per record: any mixture of valid labels fits."""
-    X, _ = data()
-    for pattern in ([0, 0], [1, 1], [0, 1]):
-        y = np.array([classes[code] for code in pattern * 30], dtype=dtype)
-        assert list(model(classes=classes).fit(X, y).classes_) == classes
+def test_which_valid_labels_occur_is_never_an_error():
+    """Errors are per record: any mixture of valid labels fits, of any type."""
+    X, numbers, words = data()[0], ([0.0, 0.5], [-1, 2**40], [0, 1]), ["a", "b"]
+    cases = [(words, object), (words, "U3"), *zip(numbers, (float, np.int64, object), strict=True)]
+    for classes, dtype in cases:
+        for pattern in ([0, 0], [1, 1], [0, 1]):
+            y = np.array([classes[code] for code in pattern * 30], dtype=dtype)
+            assert list(model(classes=classes).fit(X, y).classes_) == classes
 
 
 def test_parameters_beyond_floating_point_are_refused():
@@ -199,131 +189,76 @@ def test_parameters_beyond_floating_point_are_refused():
         model(data_norm=1e-40).fit((1e-40 * X).astype(np.float32), y)
 
 
-def test_numpy_integers_do_not_overflow_in_the_cost():
-    for n in (65537, 50000):
-        assert model(delta="auto").privacy_cost(np.int32(n), 3) == model(delta="auto").privacy_cost(
-            n, 3
-        )
-
-
 X, Y = data()
-BAD_FITS = [
-    ({}, X * np.nan, Y, "Input X contains NaN"),
-    ({}, X + np.inf, Y, "Input X contains infinity"),
-    ({}, X[:0], Y[:0], r"Found array with 0 sample\(s\)"),
-    ({}, X[:, :0], Y, r"0 feature\(s\)"),
-    ({}, X[:, 0], Y, "Expected 2D array, got 1D array"),
-    ({}, X[None], Y, "Found array with dim 3"),
-    ({}, X + 1j, Y, "Complex data not supported"),
-    ({}, X, Y[:-1], "inconsistent numbers of samples"),
-    ({}, X, None, "requires y to be passed"),
-    ({}, X, np.column_stack([Y, Y]), "y should be a 1d array"),
-    ({}, X, X[:, 0], "y holds labels that are not in classes"),
-    ({"classes": "auto"}, X, X[:, 0], "Unknown label type: continuous"),
-    ({}, X * 1e200, Y, "norm exceeds 1.3e[+]154, the largest that float64 can train on: rescale X"),
-    ({}, X, Y + 1, r"y holds labels that are not in classes=\[0, 1\]"),
-    (
-        {"classes": ["a", "b"]},
-        X,
-        Y,
-        r"in classes=\['a', 'b'\], which are strings: .*paste: classes=range\(2\)$",
-    ),
-    ({}, X, Y.astype(str), "which are numbers"),
-    ({"classes": [0]}, X, Y, "two classes are needed, and there is only one class"),
-    ({"classes": "auto"}, X, np.ones(60), "two classes are needed, and there is only one class"),
-    (
-        {"classes": [0, 1, 2]},
-        X,
-        Y,
-        (
-            "Only binary classification is supported. The type of the target is multiclass; use "
-            "PrivateSoftmaxRegression"
-        ),
-    ),
-    (
-        {"classes": "auto"},
-        X,
-        np.arange(60) % 3,
-        (
-            "Only binary classification is supported. The type of the target is multiclass; use "
-            "PrivateSoftmaxRegression"
-        ),
-    ),
-    (
-        {"delta": "auto"},
-        X[:1],
-        Y[:1],
-        r"n_samples=1: delta='auto' is 1/n\^2 = 1, which protects nothing",
-    ),
-    ({"epsilon": 0}, X, Y, "epsilon=0 must be a finite number > 0: the privacy budget"),
-    ({"epsilon": -1.0}, X, Y, "epsilon=-1.0 must be a finite number > 0"),
-    ({"epsilon": math.inf}, X, Y, "epsilon=inf must be a finite number > 0"),
-    ({"epsilon": math.nan}, X, Y, "epsilon=nan must be a finite number > 0"),
-    ({"epsilon": "1"}, X, Y, "epsilon='1' must be a finite number > 0"),
-    ({"epsilon": 1e300}, X, Y, "no noise can be computed for so extreme a budget"),
-    (
-        {"delta": 0},
-        X,
-        Y,
-        r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee",
-    ),
-    ({"delta": 1.5}, X, Y, r"delta=1.5 must be in \(0, 1\)"),
-    ({"delta": "tiny"}, X, Y, r"delta='tiny' must be a number in \(0, 1\), or 'auto'"),
-    (
-        {"data_norm": 0},
-        X,
-        Y,
-        "data_norm=0 must be a finite number > 0: a public bound on the norm of a row",
-    ),
-    ({"data_norm": -1.0}, X, Y, "data_norm=-1.0 must be a finite number > 0"),
-    ({"data_norm": None}, X, Y, "data_norm=None must be a finite number > 0"),
-    (
-        {"data_norm": 1e200},
-        X,
-        Y,
-        r"data_norm=1e\+200 is not between 1e-50 and 1e\+50: rescale the data",
-    ),
-    ({"intercept_scaling": 1e200}, X, Y, "intercept_scaling=.* is not between"),
-    ({"clip": 1e-300}, X, Y, "clip=1e-300 is not between"),
-    ({"alpha": 1.7e308}, X, Y, "alpha=.* is not between"),
-    ({"alpha": 5e-324}, X, Y, "alpha=.* is not between"),
-    ({"solver": NoisyGD(n_steps=10**20)}, X, Y, "n_steps=.* <= 1000000000"),
-    ({"bound": ["tightest"]}, X, Y, "bound=.* must be 'tightest' or one of"),
-    ({"classes": {0, 1}}, X, Y, "classes=.* must be an array-like of labels"),
-    ({"classes": "01"}, X, Y, "classes='01' must be an array-like of labels"),
-    ({"classes": [0, "a"]}, X, Y, "classes=.* all finite numbers or all strings"),
-    ({"classes": [0, None]}, X, Y, "classes=.* must be labels that can be sorted"),
-    ({"alpha": -1.0}, X, Y, "alpha=-1.0 must be a finite number >= 0: 'auto' or"),
-    ({"alpha": math.nan}, X, Y, "alpha=nan must be a finite number >= 0"),
-    ({"clip": 0.0}, X, Y, "clip=0.0 must be a finite number > 0: 'auto' or a bound"),
-    ({"fit_intercept": "yes"}, X, Y, "fit_intercept='yes' must be True or False"),
-    ({"intercept_scaling": 0.0}, X, Y, "intercept_scaling=0.0 must be a finite number > 0"),
-    ({"solver": "lbfgs"}, X, Y, r"solver='lbfgs' must be 'auto', one of \['bassily_sgd'"),
-    ({"solver": NoisyGD}, X, Y, "solver=.* or an instance of a class of skdpdyn.solvers"),
-    ({"bound": "moments"}, X, Y, "bound='moments' must be 'tightest' or one of"),
-    ({"adjacency": "swap"}, X, Y, "adjacency='swap' must be 'replace_one' or 'add_remove'"),
-    ({"random_state": 1.5}, X, Y, "random_state=1.5 must be None"),
-    ({"n_jobs": 0}, X, Y, "n_jobs=0 must be None or an integer, not 0"),
-    ({"bound": "langevin", "alpha": 0.0}, X, Y, "langevin .* needs strong_convexity > 0, not 0.0"),
-    (
-        {"bound": "langevin", "solver": NoisyGD(step_size=10.0)},
-        X,
-        Y,
-        "langevin .* needs step_size < 1/smoothness",
-    ),
-    (
-        {"bound": "last_iterate", "solver": NoisyGD(step_size=10.0)},
-        X,
-        Y,
-        "last_iterate .* needs step_size <= 2/smoothness",
-    ),
+LONG = NoisyGD(step_size=10.0)
+BAD_RECORDS = [
+    (X * np.nan, Y, "Input X contains NaN"),
+    (X + np.inf, Y, "Input X contains infinity"),
+    (X[:0], Y[:0], r"Found array with 0 sample\(s\)"),
+    (X[:, :0], Y, r"0 feature\(s\)"),
+    (X[:, 0], Y, "Expected 2D array, got 1D array"),
+    (X[None], Y, "Found array with dim 3"),
+    (X + 1j, Y, "Complex data not supported"),
+    (X, Y[:-1], "inconsistent numbers of samples"),
+    (X, None, "requires y to be passed"),
+    (X, np.column_stack([Y, Y]), "y should be a 1d array"),
+    (X, X[:, 0], "y holds labels that are not in classes"),
+    (X * 1e200, Y, "norm exceeds 1.3e[+]154, the largest that float64 can train on: rescale X"),
+    (X, Y + 1, r"y holds labels that are not in classes=\[0, 1\]"),
+    (X, Y.astype(str), "which are numbers"),
+]
+BAD_LABELS = [  # for classes="auto"
+    (X, X[:, 0], "Unknown label type: continuous"),
+    (X, np.ones(60), "two classes are needed, and there is only one class"),
+    (X, np.arange(60) % 3, "The type of the target is multiclass; use PrivateSoftmaxRegression"),
+]
+BAD_PARAMETERS = [
+    ({"classes": ["a", "b"]}, r"\['a', 'b'\], which are strings: .*paste: classes=range\(2\)$"),
+    ({"classes": [0]}, "two classes are needed, and there is only one class"),
+    ({"classes": [0, 1, 2]}, "Only binary classification is supported"),
+    ({"classes": {0, 1}}, "classes=.* must be an array-like of labels"),
+    ({"classes": "01"}, "classes='01' must be an array-like of labels"),
+    ({"classes": [0, "a"]}, "classes=.* all finite numbers or all strings"),
+    ({"classes": [0, None]}, "classes=.* must be labels that can be sorted"),
+    ({"epsilon": 0}, "epsilon=0 must be a finite number > 0: the privacy budget"),
+    ({"epsilon": math.nan}, "epsilon=nan must be a finite number > 0"),
+    ({"epsilon": "1"}, "epsilon='1' must be a finite number > 0"),
+    ({"epsilon": 1e300}, "no noise can be computed for so extreme a budget"),
+    ({"delta": 0}, r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee"),
+    ({"delta": 1.5}, r"delta=1.5 must be in \(0, 1\)"),
+    ({"delta": "tiny"}, r"delta='tiny' must be a number in \(0, 1\), or 'auto'"),
+    ({"data_norm": 0}, "data_norm=0 must be .* > 0: a public bound on the norm of a row"),
+    ({"data_norm": None}, "data_norm=None must be a finite number > 0"),
+    ({"data_norm": 1e200}, r"data_norm=1e\+200 is not between 1e-50 and 1e\+50: rescale the data"),
+    ({"intercept_scaling": 1e200}, "intercept_scaling=.* is not between"),
+    ({"intercept_scaling": 0.0}, "intercept_scaling=0.0 must be a finite number > 0"),
+    ({"clip": 1e-300}, "clip=1e-300 is not between"),
+    ({"clip": 0.0}, "clip=0.0 must be a finite number > 0: 'auto' or a bound"),
+    ({"alpha": 1.7e308}, "alpha=.* is not between"),
+    ({"alpha": 5e-324}, "alpha=.* is not between"),
+    ({"alpha": -1.0}, "alpha=-1.0 must be a finite number >= 0: 'auto' or"),
+    ({"alpha": math.nan}, "alpha=nan must be a finite number >= 0"),
+    ({"fit_intercept": "yes"}, "fit_intercept='yes' must be True or False"),
+    ({"solver": NoisyGD(n_steps=10**20)}, "n_steps=.* <= 1000000000"),
+    ({"solver": "lbfgs"}, r"solver='lbfgs' must be 'auto', one of \['bassily_sgd'"),
+    ({"solver": NoisyGD}, "solver=.* or an instance of a class of skdpdyn.solvers"),
+    ({"bound": ["tightest"]}, "bound=.* must be 'tightest' or one of"),
+    ({"bound": "moments"}, "bound='moments' must be 'tightest' or one of"),
+    ({"adjacency": "swap"}, "adjacency='swap' must be 'replace_one' or 'add_remove'"),
+    ({"random_state": 1.5}, "random_state=1.5 must be None"),
+    ({"n_jobs": 0}, "n_jobs=0 must be None or an integer, not 0"),
+    ({"bound": "langevin", "alpha": 0.0}, "langevin .* needs strong_convexity > 0, not 0.0"),
+    ({"bound": "langevin", "solver": LONG}, "langevin .* needs step_size < 1/smoothness"),
+    ({"bound": "last_iterate", "solver": LONG}, "last_iterate .* needs step_size <= 2/smoothness"),
     (
         {"solver": NoisyGD(n_steps="worst_case"), "alpha": 0.0},
-        X,
-        Y,
         "worst-case number of steps is finite only above 0",
     ),
 ]
+BAD_FITS = [({}, *records) for records in BAD_RECORDS]
+BAD_FITS += [({"classes": "auto"}, *records) for records in BAD_LABELS]
+BAD_FITS += [(changes, X, Y, message) for changes, message in BAD_PARAMETERS]
+BAD_FITS.append(({"delta": "auto"}, X[:1], Y[:1], "n_samples=1: .* = 1, which protects nothing"))
 
 
 @pytest.mark.parametrize(
