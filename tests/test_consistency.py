@@ -5,14 +5,16 @@ scikit-learn's where it has that loss, scipy's for the smoothed hinge.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, xlogy
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 
 from skdpdyn import (
@@ -25,7 +27,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.core.losses import HINGE_WIDTH
-from skdpdyn.exceptions import PrivacyUtilityWarning
+from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyUtilityWarning
 from skdpdyn.privacy import GaussianDP, composition
 
 N = 200_000
@@ -279,31 +281,6 @@ def test_rare_counts_have_their_total(rate, epsilon):
     assert np.mean([model.score(X, y) for model in fits]) > 0
 
 
-MODELS = {
-    "class counts": partial(PrivateSoftmaxRegression, classes=[0, 1, 2]),
-    "target mean": partial(PrivateRidge, target_bounds=(0, 4)),
-    "base rate": partial(PrivatePoissonRegressor, target_bounds=(0, 4)),
-}
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("part", MODELS)
-def test_few_records_buy_the_base_rate_alone(part, adjacency):
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(0, 1, (150, 3)), rng.integers(0, 3, 150)
-    model = MODELS[part](epsilon=0.2, delta=1e-5, adjacency=adjacency)
-    with pytest.warns(PrivacyUtilityWarning, match="the same for all rows"):
-        model.fit(X, y)
-    assert model.mechanism_.names == (part,)
-    assert model.n_iter_ == 0
-    assert not np.any(model.coef_)
-    assert len(np.unique(model.predict(X))) == 1
-    assert model.privacy_ == model.privacy_cost(150, 3)
-    assert composition(model.mechanism_).mu == pytest.approx(model.privacy_.mu, rel=1e-8)
-    explicit = MODELS[part](epsilon=0.2, delta=1e-5, adjacency=adjacency, conditioning=None)
-    assert np.any(explicit.fit(X, y).coef_)
-
-
 def test_counts_whose_rate_drowns_are_a_constant():
     """No count is seen, so a noisy mean is three deviations above 0 in one of 700 fits."""
     X = np.random.default_rng(0).uniform(0, 1, (100_000, 3))
@@ -348,3 +325,75 @@ def test_rows_of_any_length_keep_it(name, bounds):
     best = truth.minimiser(X, y)[0]
     model = truth.model(epsilon=1000.0, delta=1e-11, bounds=bounds, random_state=0).fit(X, y)
     assert np.linalg.norm(model.coef_ - best) <= 0.02 * np.linalg.norm(best)
+
+
+# --- where public numbers say that no slopes can be learnt: the best constant ---------------------
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.uniform(-0.5, 0.5, (4000, 3))
+SIGNAL = ROWS[:, 0] - ROWS[:, 1] + 0.1 * RNG.normal(size=4000) > 0.2
+COUNTS = RNG.poisson(np.exp(2 * ROWS[:, 0]))
+FEW = {  # model, targets, and the release that a constant is made of
+    "logistic": (PrivateLogisticRegression(classes=[False, True]), SIGNAL, "class counts"),
+    "svc": (PrivateLinearSVC(classes=[False, True]), SIGNAL, "class counts"),
+    "softmax": (PrivateSoftmaxRegression(classes=[0, 1, 2]), COUNTS.clip(0, 2), "class counts"),
+    "ridge": (PrivateRidge(target_bounds=(-1.0, 1.0)), ROWS[:, 0], "target mean"),
+    "poisson": (PrivatePoissonRegressor(target_bounds=(0, 20)), COUNTS, "base rate"),
+}
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("name", FEW)
+def test_few_records_buy_a_constant_and_are_told_so_in_public_numbers(name, adjacency):
+    """The text is the same on other records: only n and mu are in it."""
+    model, y, part = FEW[name]
+    few, texts = clone(model).set_params(epsilon=0.1, delta=1e-5, adjacency=adjacency), set()
+    for rows in (slice(0, 100), slice(100, 200)):
+        with pytest.warns(PrivacyUtilityWarning, match="Slopes need") as heard:
+            few.fit(ROWS[rows], y[rows])
+        assert few.mechanism_.names == (part,)
+        assert few.n_iter_ == 0
+        assert not np.any(few.coef_)
+        assert len(np.unique(few.predict(ROWS))) == 1
+        assert few.privacy_ == few.privacy_cost(100, 3)
+        assert composition(few.mechanism_).mu == pytest.approx(few.privacy_.mu, rel=1e-8)
+        texts |= {str(warning.message) for warning in heard}
+    (text,) = texts
+    assert "skdpdyn.planning.plan" in text
+    assert np.any(few.set_params(conditioning=None).fit(ROWS[:100], y[:100]).coef_)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_enough_records_give_slopes_and_no_warning(name):
+    model, y, _ = FEW[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyUtilityWarning)
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        enough = clone(model).set_params(random_state=0).fit(ROWS, y)
+    assert np.any(enough.coef_)
+    constant = clone(model).set_params(epsilon=1e-3, random_state=0)
+    with pytest.warns((PrivacyUtilityWarning, PrivacyLeakWarning)):
+        constant.fit(ROWS, y)
+    assert enough.score(ROWS, y) > constant.score(ROWS, y) - 0.02
+
+
+def test_where_noise_is_as_large_as_a_share_all_shares_are_equal():
+    with pytest.warns(PrivacyUtilityWarning):
+        model = PrivateLogisticRegression(epsilon=0.02, classes=[False, True]).fit(
+            ROWS[:50], SIGNAL[:50]
+        )
+    np.testing.assert_allclose(model.predict_proba(ROWS[:1]), 0.5, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+def test_no_warning_asks_for_once_as_many_records():
+    """A rate may drown in its noise though it is large in its own unit: then no factor is known."""
+    counts, texts = COUNTS[:500] * (np.arange(500) % 6 == 0), set()
+    for seed in range(60):
+        model = PrivatePoissonRegressor(target_bounds=(0, 8), random_state=seed)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always", PrivacyUtilityWarning)
+            model.fit(ROWS[:500], counts)
+        texts |= {str(warning.message).partition("Slopes need ")[2] for warning in heard}
+    assert any(text.startswith("more records, or a larger epsilon") for text in texts)
+    assert not any(text.startswith("1 times") for text in texts)
