@@ -519,7 +519,7 @@ def test_risks_of_a_mean_row_add_up(kind):
         ({}, {}, "needs max_rows_per_person"),
         ({"max_rows_per_person": 3}, {"groups": None}, "is of persons"),
         ({"max_rows_per_person": 3}, {"equal_rows": True}, "is of persons"),
-        ({"max_rows_per_person": 3, "classes": "auto"}, {}, "given as classes"),
+        ({"max_rows_per_person": 3, "classes": "auto"}, {}, "two classes that are given"),
         ({"max_rows_per_person": 3, "conditioning": None}, {}, "use solver='auto'"),
         ({"max_rows_per_person": 3, "estimand": "visits"}, {}, "estimand='visits'"),
     ],

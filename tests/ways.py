@@ -269,7 +269,7 @@ REFUSED = {
         and way.done.endswith("exposure")
         and way.estimator != COUNTING
     ),
-    "starts at 0, or nowhere": lambda way: way.done == "fit, start" and way.solver not in STARTS,
+    "cannot train from it": lambda way: way.done == "fit, start" and way.solver not in STARTS,
     "whole persons must be held out": lambda way: (
         way.done == "search, held out" and way.unit == "person"
     ),

@@ -43,7 +43,9 @@ class Candidates:
                     "epsilon and delta to the search, the others to the estimator"
                 )
         if not len(grid):
-            raise ValueError(f"param_grid={self.listed!r} holds no candidate")
+            raise ValueError(
+                f"param_grid={self.listed!r} holds no candidate: list a value for each name"
+            )
         return grid
 
     def sources(self):

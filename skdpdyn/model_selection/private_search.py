@@ -760,7 +760,7 @@ class _SearchPlan:
         ):
             raise UnsupportedMechanismError(
                 f"a candidate costs {type(guarantee).__name__} of more than a trial's "
-                f"{self.mechanism.trial}"
+                f"{self.mechanism.trial}: leave it out of the search"
             )
 
 

@@ -374,7 +374,7 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features):
     if not (gaussian and math.isclose(guarantee.mu, other.mu, rel_tol=1e-6)):
         raise ValueError(
             f"{candidate}: what a fit costs depends on the number of columns, which candidates "
-            "may change"
+            "may change: search candidates that keep the columns"
         )
     budgets = [
         Budget.for_samples(step.epsilon, step.delta, n_samples=n_samples, adjacency=step.adjacency)

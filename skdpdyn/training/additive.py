@@ -41,7 +41,9 @@ def public_columns(
     keys: list[Hashable] = list(range(n_features) if names is None else names)
     levels = _levels(model, keys)
     if unknown := [key for key in levels if key not in keys]:
-        raise ValueError(f"categories name the columns {unknown}, which X does not have")
+        raise ValueError(
+            f"categories name the columns {unknown}, which X does not have: leave them out"
+        )
     facts: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
     kinds = ["float64"] * n_features if kinds is None else kinds
     text = [key for key, kind in zip(keys, kinds, strict=True) if is_text(kind)]
@@ -64,8 +66,8 @@ def _check_text(keys, bounded):
         raise ValueError(
             f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
             f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
-            "categories='auto', which buys them; or leave out what is no cause, ids and "
-            "the target first of all"
+            "categories='auto', which buys them; or leave out columns that explain "
+            "nothing, such as ids, and the target"
         )
     if keys:
         raise ValueError(
@@ -147,13 +149,15 @@ def _bounds(bounds, numbers, names, n_features):
         bounds = dict(zip(numbers, bounds.values(), strict=True))
     if isinstance(bounds, dict) and (unknown := set(bounds) - set(numbers)):
         raise ValueError(
-            f"bounds name the columns {sorted(map(str, unknown))}, which are no numbers, or which "
-            "X does not have"
+            f"bounds name the columns {sorted(map(str, unknown))}, which X does not have, or which "
+            "hold no numbers: leave them out"
         )
     if not numbers:
         return {}
     if np.shape(bounds) == (n_features, 2) and n_features != len(numbers):
-        raise ValueError("bounds of columns of levels: give a dict of the columns of numbers")
+        raise ValueError(
+            "bounds has a pair for columns of levels too: give a dict of the columns of numbers"
+        )
     pairs = known_bounds(bounds, len(numbers), numbers)
     return dict(zip(numbers, map(tuple, pairs.tolist()), strict=True))
 
@@ -167,7 +171,9 @@ def counted_columns(model: Any, n_features: int) -> tuple[Numbers | Levels, ...]
         return public_columns(model, n_features, None, None)
     unnamed = [f"column {j}" for j in range(n_features - len(by_name))]
     if len(by_name) + len(unnamed) != n_features:
-        raise ValueError(f"n_features={n_features}: {len(by_name)} columns are named")
+        raise ValueError(
+            f"n_features={n_features}: bounds and categories name {len(by_name)} columns"
+        )
     kinds = ["float64"] * len(by_name) + ["bool" if isinstance(model.bounds, dict) else "float64"]
     kinds += kinds[-1:] * (n_features - len(kinds))
     return public_columns(model, n_features, by_name + unnamed, kinds[:n_features])

@@ -81,12 +81,12 @@ def _check_estimand(request, groups, equal_rows):
         return
     if groups is None or equal_rows:
         raise ValueError(
-            "estimand='rows' is of persons whose rows weigh 1/k: pass groups, and no equal_rows"
+            "estimand='rows' is of persons whose rows weigh 1/k: pass groups=ids, and no equal_rows"
         )
     if not request.recipe.after:
         raise ValueError(
-            "estimand='rows' moves what the default solver has learnt: use solver='auto', and more "
-            "records, or a larger epsilon, where these pay for a base rate alone"
+            "estimand='rows' needs the default solver, and records that pay for slopes: use "
+            "solver='auto', and more records or a larger epsilon"
         )
 
 

@@ -69,8 +69,8 @@ def _of_rows(model):
     bought = getattr(model.family.units, "has_probabilities", False) and model.fit_intercept
     if not bought or loss is None or loss.n_outputs > 1:
         raise ValueError(
-            "estimand='rows' is of probabilities of two classes, which are given as classes, with "
-            "an intercept. Use fit(..., equal_rows=True), where all rows weigh the same"
+            "estimand='rows' is for two classes that are given, classes=[...], with an intercept. "
+            "Other models have fit(..., equal_rows=True), where all rows weigh the same"
         )
     return True
 
@@ -131,7 +131,7 @@ def check_equal_rows(model: Any, equal_rows: Any, groups: Any) -> bool:
     if groups is None or is_auto(model.max_rows_per_person):
         raise ValueError(
             "equal_rows=True is of persons' rows, each of which weighs 1/max_rows_per_person: pass "
-            "groups, and to the estimator that public number"
+            "groups=ids to fit, and max_rows_per_person, a public number, to the estimator"
         )
     return True
 
@@ -142,7 +142,7 @@ def check_persons(model: Any) -> None:
     if not solver.takes_persons:
         raise ValueError(
             f"groups: solver={model.solver!r} has no proof for persons with several rows. "
-            "Use solver='noisy_gd', 'noisy_sgd' but in the order of the rows, or 'dp_sgd'"
+            "Use solver='noisy_gd' or 'dp_sgd', or NoisySGD with a random order of the rows"
         )
     if solver.pays_for_rows and is_auto(model.max_rows_per_person):
         raise ValueError(

@@ -136,8 +136,10 @@ class Constant(AsIs):
         """See `Recipe.settle`: the model that training would have started from."""
         request, drowned = learning.plan.request, learning.plan.request.recipe is not self
         missing = max(1.0, rules.LEAST_STRENGTH / request.strength)
-        why = f"n_samples={request.n_samples} times mu={request.mu:.3g} pays for no more than a "
-        why += "base rate:"
+        why = (
+            f"n_samples={request.n_samples} at epsilon={request.budget.epsilon:g} pays for a base "
+        )
+        why += "rate alone:"
         if drowned:
             flat = request.strength * learning.facts.flatness
             missing = max(missing, rules.LEAST_FLAT_STRENGTH / flat)

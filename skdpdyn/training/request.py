@@ -188,7 +188,7 @@ def _start_of(model, solver, n_features, loss):
     start = start_of(model, n_features, loss.n_outputs)
     if not solver.starts:
         raise ValueError(
-            f"start: {type(model).__name__} with solver={model.solver!r} starts at 0, or nowhere. "
-            "Use solver='noisy_gd'"
+            f"start: {type(model).__name__} with solver={model.solver!r} cannot train from it. "
+            "Use solver='noisy_gd', or start=None"
         )
     return start
