@@ -79,6 +79,8 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.training.preparation import Preparation
+from skdpdyn.training.request import request_of
 
 LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
 RIDGE = PrivateRidge(target_bounds=(-2.0, 2.0), solver=NoisyGD(n_steps=5))
@@ -103,6 +105,12 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
     return PrivateSearchCV(
         estimator, grid, **{"epsilon": 2.0, "delta": 1e-4, "expected_trials": 3, **changes}
     )
+
+
+def plan_of(chosen, n_samples=200):
+    base = chosen._base()
+    preparation = Preparation.of(request_of(base, n_samples, X.shape[1]))
+    return chosen._plan(n_samples, X[:2], preparation, preparation.stand_ins(base))
 
 
 # --- the law of the number of trials --------------------------------------------------------------
@@ -196,7 +204,7 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
         trials.clear()
         chosen = search(**changes)
         fitted = chosen.fit(X, Y)
-        plan = chosen._plan(200, X[:2], {})
+        plan = plan_of(chosen)
         assert plan.mechanism == fitted.mechanism_
         mu = fitted.mechanism_.trial.mu
         assert trials
@@ -220,7 +228,7 @@ def test_the_score_has_the_noise_that_was_paid_for():
     Chi-square over 200 searches, failure probability 1e-6.
     """
     chosen = search(expected_trials=1, holdout=np.arange(60))
-    plan = chosen._plan(200, X[:2], {})
+    plan = plan_of(chosen)
     chosen._plan = lambda *_: plan
     deviations = []
     for _ in range(200):
@@ -239,7 +247,7 @@ def test_guarantees_that_are_not_gaussian(test_size):
     chosen = search(estimator, {"clip": [0.3, 0.6], "alpha": [1e-2, 1e-1]}, test_size=test_size)
     fitted = chosen.fit(X, Y)
     assert 2.0 * (1 - 1e-3) <= fitted.epsilon_ <= 2.0
-    plan = chosen._plan(200, X[:2], {})
+    plan = plan_of(chosen)
     orders = np.array([1.5, 5.0, 50.0])
     fits = np.max(
         [guarantee.rdp(orders) for guarantee in (GaussianDP(plan.fit_mu), *plan.candidates)], axis=0
@@ -303,7 +311,7 @@ def test_nothing_but_the_winner_is_shown():
     learnt = {name for name in vars(fitted) if name.endswith("_")}
     assert learnt == {
         *("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "n_samples_", "leaks_"),
-        *("sources_", "best_estimator_", "best_params_", "best_score_"),
+        *("sources_", "bought_", "best_estimator_", "best_params_", "best_score_"),
     }
     assert fitted.privacy_unit_ == "record"
     for name in ("n_trials_", "cv_results_", "best_index_", "scores_"):
@@ -463,10 +471,12 @@ def test_candidates_cannot_change_the_adjacency():
 )
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 def test_candidates_that_are_whole_steps_keep_what_is_public(model, y, name, other):
-    bare, whole = (clone(model).set_params(**{name: value}) for value in (None, other))
+    bare, whole = (clone(model).set_params(**{name: value}) for value in ("auto", other))
     step = type(model).__name__.lower()
     fitted = search(make_pipeline(model), {step: [bare]}).fit(X, y)
-    np.testing.assert_array_equal(getattr(fitted.best_estimator_[-1], name), getattr(model, name))
+    np.testing.assert_array_equal(
+        getattr(fitted.best_estimator_[-1], f"{name}_"), getattr(model, name)
+    )
     assert fitted.leaks_ == fitted.best_estimator_[-1].leaks_ == ()
     for base in (model, bare):
         changed = search(make_pipeline(base), {step: [whole]})
@@ -477,7 +487,9 @@ def test_candidates_that_are_whole_steps_keep_what_is_public(model, y, name, oth
 def test_labels_and_bounds_from_y_are_marked():
     cases = (LOGISTIC, Y, "classes", "auto"), (RIDGE, X[:, 0], "target_bounds", "auto")
     for model, y, name, given in cases:
-        with pytest.warns(PrivacyLeakWarning, match=f"{name} of the estimator") as caught:
+        with pytest.warns(
+            PrivacyLeakWarning, match=f"{name}='auto': the .* taken from y"
+        ) as caught:
             fitted = search(clone(model).set_params(**{name: given})).fit(X, y)
         assert len(caught) == 1
         assert fitted.leaks_ == (f"{name} were taken from y",)

@@ -43,7 +43,7 @@ from skdpdyn import (
 )
 from skdpdyn.audit import Listener, allowed, listened
 from skdpdyn.core.noise import generators
-from skdpdyn.model_selection.private_search import SCORE, SHARED
+from skdpdyn.model_selection.private_search import SCORE, SHARED, TRIALS
 from skdpdyn.privacy import Composition, Selection, Vocabulary
 from skdpdyn.solvers import (
     DPSGD,
@@ -203,13 +203,13 @@ def listeners(run, tables, story, n_calls=0):
     return record, heard
 
 
-def distances(points, record, absent):
+def distances(points, record, name, absent):
     """Return the largest distance that one record moves a point by.
 
     A record that vanishes moves it by at least half of the distance of two that take its place,
     and by all of it from one that adds nothing.
     """
-    if isinstance(record, Selection):
+    if name in (TRIALS, Selection.__name__):
         return np.max(np.ptp(points, axis=0))  # scores of trials are told one by one
     squares = np.sum(points**2, axis=1)
     if absent:
@@ -261,7 +261,7 @@ def approached(run, way, n_features, enough):
                 points = np.array([np.ravel(call.point / call.scale) for call in calls])
                 if limit < math.inf:
                     absent = "no intercept" in way and not replaced(record)
-                    far = distances(points, record, absent) / limit
+                    far = distances(points, record, name, absent) / limit
                     found[name] = max(found.get(name, 0.0), float(far))
             if all(found[name] > enough(name) for name in found):
                 break
@@ -299,6 +299,14 @@ own, below, and last iterates of a clipped softmax, whose steps may move them by
 SAMPLE = [COVER[i] for i in np.random.default_rng(20).permutation(len(COVER))[:12]]
 ALWAYS = [way for way in COVER if way.kind == "evaluate"]
 ALWAYS += [Way(unit="person", size="many records"), Way("search", unit="person")]
+ALWAYS += [
+    Way(f"search, {facts}", estimator, size="many records")
+    for facts, estimator in (
+        ("labels", "PrivateSoftmaxRegression"),
+        ("target bounds", "PrivatePoissonRegressor"),
+        ("levels", "PrivateGAMClassifier"),
+    )
+]
 
 PROOFS = {
     # Of a record that vanishes half of a pair is seen, as in `distances`.

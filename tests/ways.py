@@ -100,6 +100,9 @@ ASKED = {
     "search, held out": {"holdout": np.arange(10)},
     "search, no records held out": {"test_size": None, "bound": "tightest"},
     "search, Poisson trials": {"trials": "poisson"},
+    "search, labels": {"classes": "auto", "bounds": "auto"},
+    "search, target bounds": {"target_bounds": "auto", "bounds": {0: (-0.9, 0.9)}},
+    "search, levels": {"categories": "auto", "bounds": {0: (-1, 1)}, "X": _with_levels},
     "scaler": {},
 }
 """What is done, and what is asked for: parameters, and columns of a table by their names."""
@@ -189,7 +192,8 @@ class Way:
     def model(self, options):
         made = ESTIMATORS[self.estimator]
         if self.kind != "fit":
-            only = ASKED[self.done].keys() - {"weight_bounds"}
+            of_model = FACTS if self.kind == "search" else {"weight_bounds"}
+            only = ASKED[self.done].keys() - of_model
             options = {name: value for name, value in options.items() if name not in only}
         return made(**_of(made, options))
 
@@ -230,6 +234,7 @@ TABLED = (
     "PrivateRidge",
 )
 ADDITIVE = "PrivateGAMClassifier", "PrivateGAMRegressor"
+FACTS = {"classes", "target_bounds", "bounds", "categories"}
 MAPS = "auto", "noisy_gd", "noisy_sgd"
 STARTS = "auto", "noisy_gd"
 COUNTING = "PrivatePoissonRegressor"
@@ -368,6 +373,8 @@ def known_to(kind, estimator):
     functions = {"fit": (made, made.fit)}.get(kind, FUNCTIONS.get(kind))
     of_call = set(inspect.signature(functions[-1]).parameters)
     names = of_call.union(*(inspect.signature(one).parameters for one in functions))
+    if kind == "search":
+        names |= FACTS & inspect.signature(made).parameters.keys()
     names |= {"X", "bounds"} | ({"sample_weight"} if "weight_bounds" in names else set())
     return names | ({"weight_bounds"} if "sample_weight" in names else set()), of_call
 

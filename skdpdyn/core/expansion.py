@@ -11,7 +11,7 @@ number a column, and its features are rows of public tables.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -144,10 +144,13 @@ class Levels:
         Public levels, as the column has them.
     learnt : bool, default=False
         Whether they were bought: text and whole numbers, see `level_of`. Other values are "other".
+    lent : bool, default=False
+        Whether others paid for them, so that they count as public.
     """
 
     levels: tuple
     learnt: bool = False
+    lent: bool = field(default=False, compare=False)
 
     @property
     def n_cells(self) -> int:

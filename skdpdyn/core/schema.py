@@ -154,12 +154,10 @@ def facts_of(schema: Any) -> dict[str, Any]:
 
 def said_of(fact: str, given: Any) -> list[str]:
     """Return a report's line on facts of columns that were given; no line where none were."""
-    if given is None or is_auto(given):
-        return []
     if not isinstance(given, Mapping):
-        return [f"the columns' {fact}"]
-    named = [str(column) for column, of in given.items() if not is_auto(of)]
-    return [f"{fact} of the columns {', '.join(named)}"] * bool(named)
+        return [] if given is None or is_auto(given) else [f"the columns' {fact}"]
+    named = ", ".join(str(column) for column, of in given.items() if not is_auto(of))
+    return [f"{fact} of the columns {named}"] * bool(named)
 
 
 def _plain(fact):

@@ -389,11 +389,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         is_private = is_private or self.family.targets.parameter in getattr(self, "bought_", ())
         return () if is_private else ("the sets of possible labels or target bounds",)
 
-    def _bought_facts(self):
-        """Name what was bought in place of public facts, and at which part of the budget."""
-        bought = getattr(self, "bought_", {}).items()
-        return tuple(f"{fact}: bought for {100 * part:.2g} % of mu^2" for fact, part in bought)
-
     def _shortening(self):
         """Say by which rule rows are shortened, and its effect on coefficients."""
         shortened = getattr(getattr(self, "conditioning_", None), "shortened", None)

@@ -14,7 +14,9 @@ from sklearn.utils import check_array
 from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._steps import costed, with_parameters
-from skdpdyn.training.base import quoting_no_records, refuse_dates
+from skdpdyn.model_selection._trials import name_of
+from skdpdyn.privacy.checks import is_auto
+from skdpdyn.training.base import quoting_no_records
 from skdpdyn.training.foreign import SILENCE, own_copy
 from skdpdyn.training.sources import sources_of
 from skdpdyn.training.targets import listed
@@ -58,8 +60,8 @@ class Candidates:
         """Draw a candidate."""
         return self.grid[int(generator.integers(len(self.grid)))]
 
-    def build(self, candidate, budget, public, seed):
-        """Build the estimator with a candidate's parameters and the budget of a trial."""
+    def build(self, candidate, budget, facts, seed):
+        """Build the estimator with a candidate's parameters, the budget of a trial, and facts."""
         # a clone of some steps is the step itself, as an earlier trial left it
         estimator = with_parameters(own_copy(self.estimator), own_copy(candidate))
         model, base = private_model(estimator), public_model(self.estimator)
@@ -75,7 +77,8 @@ class Candidates:
                 )
             if public_value is not None:
                 model.set_params(**{name: public_value})
-        model.set_params(**budget, **public, random_state=seed)
+        lent = self._lent(candidate, model, base, facts)
+        model.set_params(**budget, **lent, random_state=seed)
         for either in (self.estimator, estimator):
             if any(
                 getattr(part, "_skl_callbacks", None)
@@ -88,6 +91,25 @@ class Candidates:
         quiet = {"verbose": False, "memory": None}
         names = [(name, name.rpartition("__")[2]) for name in estimator.get_params()]
         return estimator.set_params(**{name: quiet[last] for name, last in names if last in quiet})
+
+    def _lent(self, candidate, model, base, facts):
+        """Return the facts that a candidate lacks: those of columns if it has the same ones."""
+        lent = {name: of for name, of in facts.items() if hasattr(model, name)}
+        stem = name_of("", self.estimator)
+        same = all(name.startswith(stem) or f"{name}__" == stem for name in candidate)
+        if not (same and _takes_bounds(model, base)):
+            lent.pop("bounds", None)
+        if "categories" in lent and not same:
+            lent["categories"] = None if is_auto(model.categories) else model.categories
+        return lent
+
+
+def _takes_bounds(model, base):
+    """Return whether bounds that were bought for ``base`` are what a model would buy itself."""
+    if not is_auto(model.bounds):
+        return isinstance(model.bounds, dict) and isinstance(base.bounds, dict)
+    free = is_auto(model.data_norm) and is_auto(model.conditioning) and model.start is None
+    return free or model.family.expand is not None
 
 
 def private_model(estimator):
@@ -111,16 +133,18 @@ def public_model(estimator):
     return apply_schema(copy(private_model(estimator)))
 
 
+def reaching(estimator, rows):
+    """Return the rows that reach the model of an estimator."""
+    if not isinstance(estimator, Pipeline):
+        return rows
+    if len(estimator.steps) > 1:
+        with SILENCE:
+            before, rows = own_copy((clone(estimator[:-1]), rows))
+            rows = quoting_no_records(before.fit_transform, rows)
+    return reaching(estimator.steps[-1][1], rows)
+
+
 def n_columns(estimator, rows):
     """Return the number of columns that reach the model."""
-    if isinstance(estimator, Pipeline):
-        if len(estimator.steps) > 1:
-            with SILENCE:
-                before, rows = own_copy((clone(estimator[:-1]), rows))
-                rows = quoting_no_records(before.fit_transform, rows)
-        return n_columns(estimator.steps[-1][1], rows)
-    refuse_dates(rows)
-    rows = quoting_no_records(
-        check_array, rows, accept_sparse=True, dtype=None, ensure_all_finite=False
-    )
-    return rows.shape[1]
+    options = {"accept_sparse": True, "dtype": None, "ensure_all_finite": False}
+    return quoting_no_records(check_array, reaching(estimator, rows), **options).shape[1]

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_regressor
 from sklearn.utils import check_array, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
@@ -16,23 +16,22 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.spending import TRAINING, Share, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import persons_of, unit_of
-from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError, warn
+from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._candidates import (
     Candidates,
     last_step,
     n_columns,
-    private_model,
     public_model,
+    reaching,
 )
-from skdpdyn.model_selection._scores import CONSTANTS, Score, score_of
+from skdpdyn.model_selection._scores import CONSTANTS, score_of
 from skdpdyn.model_selection._splits import HeldOut
 from skdpdyn.model_selection._steps import believed, forget_rows
 from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_trial, trial_budget
-from skdpdyn.privacy import Budget, GaussianDP, Selection
+from skdpdyn.privacy import Budget, Composition, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
-from skdpdyn.privacy.checks import checked_choice, checked_number, is_auto
+from skdpdyn.privacy.checks import checked_choice, checked_number
 from skdpdyn.privacy.guarantees import Guarantee, largest
-from skdpdyn.training.additive import has_text, may_learn_levels
 from skdpdyn.training.base import (
     PrivateEstimatorMixin,
     all_or_nothing,
@@ -50,7 +49,10 @@ from skdpdyn.training.base import (
 )
 from skdpdyn.training.foreign import rows_at
 from skdpdyn.training.parameters import check_persons
-from skdpdyn.training.targets import as_labels, codes_of, exposures, listed, numbers_of
+from skdpdyn.training.preparation import Preparation, resolved
+from skdpdyn.training.reading import read
+from skdpdyn.training.request import request_of
+from skdpdyn.training.targets import as_labels, exposures, listed, numbers_of
 
 
 def _can(method):
@@ -58,9 +60,10 @@ def _can(method):
     return lambda search: hasattr(search.estimator, method)
 
 
-SCORE = "score"
+SCORE, TRIALS = "score", "trials"
 # what a search spent, which its winner says of itself
-_OF_ALL_TRIALS = ["mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_", "sources_"]
+_OF_ALL_TRIALS = ["mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"]
+_OF_ALL_TRIALS += ["sources_", "bought_"]
 # of a trial's mu^2: if the same records train and score, and if others do
 SHARED = {TRAINING: Share(0.84), SCORE: Share(0.16)}
 APART = {TRAINING: Share(1.0), SCORE: Share(1.0)}
@@ -86,6 +89,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     that the best of many trials costs little more than two or three of them, however many there
     were. With ``test_size``, the training and the held-out part are disjoint, by a split that does
     not depend on the records, so that a trial costs what the dearer of its two steps costs.
+
+    What the estimator leaves open, and would buy first, is bought once before all trials: classes
+    or target bounds, and of columns ranges and levels. Every trial takes it as public, but for
+    candidates that have other columns, or bounds of their own.
 
     The winner is not fitted again on all records: that would have to be paid for.
 
@@ -144,8 +151,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     privacy_ : Guarantee
         Guarantee of the search: ``epsilon(delta)``, ``delta(epsilon)``, ``rdp(order)``,
         ``dp_event``.
-    mechanism_ : Selection
-        Record of the run.
+    mechanism_ : Selection or Composition
+        Record of the run, behind those of facts that were bought.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -154,6 +161,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Number of records, or of persons after a fit with ``groups``, public.
     privacy_unit_ : str
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
+    bought_ : dict of str to float
+        Facts that were bought before all trials, and the part of mu^2 that each took.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover. Empty for a private search.
     sources_ : tuple of Source
@@ -281,7 +290,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         PrivacyWeakWarning
             If ``epsilon`` is above 20, or ``delta`` above 1/n.
         PrivacyLeakWarning
-            If classes or target bounds were taken from y, or ``random_state`` is an int.
+            If classes or target bounds were taken from y, as a fit of the estimator would, or
+            ``random_state`` is an int.
+        PrivacyUtilityWarning
+            If noisy counts show labels that are no classes: they count as the first.
         """
         if X is None:
             raise ValueError(f"{type(self).__name__} requires X to be passed, but X is None")
@@ -304,26 +316,33 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         X, y = quoting_no_records(indexable, X, self._target(y))
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
-        public, leaks = self._public(y)
-        public |= self._levels(X)
-        plan = self._plan(n_samples, rows_at(X, slice(0, 2)), public)
-        splitting, drawing, noise = generators(self.random_state, 3)
-        warn_of_weak_budget(plan.budget, n_samples)
-        candidates = Candidates(self.estimator, self.param_grid)
-        if codes is not None:
-            self._check_persons(candidates, plan, public)
-        if exposure is not None:
-            self._check_exposure(candidates, plan, public)
-            exposure = exposures(exposure, y)
-        if self.verbose:
-            self._print_plan(plan)
-        number = number_of_trials(plan.mechanism, drawing)
+        base = self._base()
+        with read(base, reaching(self.estimator, X), y, codes, exposure) as reading:
+            reading, request = resolved(base, reading)
+            preparation = Preparation.of(request, of_persons=codes is not None)
+            facts = preparation.stand_ins(base, reading.target)
+            plan = self._plan(n_samples, rows_at(X, slice(0, 2)), preparation, facts)
+            splitting, drawing, noise, first = generators(self.random_state, 4)
+            warn_of_weak_budget(plan.budget, n_samples)
+            candidates = Candidates(self.estimator, self.param_grid)
+            if codes is not None:
+                self._check_persons(candidates, plan)
+            if exposure is not None:
+                self._check_exposure(candidates, plan)
+                exposure = exposures(exposure, y)
+            if self.verbose:
+                self._print_plan(plan)
+            facts, leaks = preparation.buy(base, reading, first), reading.target.leaks
+        score = score_of(self.scoring, base, facts)
+        if "classes" in preparation.bought:  # other labels count as the first
+            y = np.where(np.isin(y, facts["classes"]), y, facts["classes"][0])
+        number = number_of_trials(plan.selection, drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
         seeds = [None] * number
         if self.random_state is not None:
             seeds = drawing.integers(2**31, size=number).tolist()
         trials = [
-            partial(run_trial, candidates.build(one, plan.trial_budget, public, seed), plan.score)
+            partial(run_trial, candidates.build(one, plan.trial_budget, facts, seed), score)
             for one, seed in zip(drawn, seeds, strict=True)
         ]
         records = _Records(X, y, codes, unit, exposure)
@@ -339,34 +358,24 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         scores = spending.release(SCORE, [score for _, score in outcomes], sensitivity)
         forget_fit(self)
         self._publish_plan(plan, leaks, unit)
-        self.n_samples_ = n_samples
+        self.n_samples_, self.bought_ = n_samples, preparation.bought
         if number == 0:
-            self.best_estimator_, self.best_params_ = plan.score.constant(), {}
+            self.best_estimator_, self.best_params_ = score.constant(), {}
             self.best_score_ = math.nan
             # number and names of columns
             quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)
             return
         best = int(np.argmax(scores))
         self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
-        fresh = candidates.build(drawn[best], plan.trial_budget, public, None)
+        fresh = candidates.build(drawn[best], plan.trial_budget, {}, None)
         forget_rows(self.best_estimator_, fresh)
-        self.best_score_ = plan.score.in_units(scores[best])
-        model = last_step(self.best_estimator_)
+        self.best_score_ = score.in_units(scores[best])
+        model, given = last_step(self.best_estimator_), last_step(fresh)
+        for name in filter(partial(hasattr, given), facts):  # as given, not as they were lent
+            setattr(model, name, getattr(given, name))
         for name in _OF_ALL_TRIALS:
             setattr(model, name, getattr(self, name))
         model._sign()
-
-    def _levels(self, X):
-        """Return that no levels are bought where X has no text; refuse to buy some."""
-        model = public_model(self.estimator)
-        if is_auto(getattr(model, "categories", None)) and not has_text(X):
-            return {"categories": None}  # so that no delta is kept for levels
-        if hasattr(model, "categories") and may_learn_levels(model):
-            raise UnsupportedMechanismError(
-                "a search cannot buy levels of text: set categories={column: [levels]} of public "
-                "levels in the estimator, or categories=None if none of its columns is text"
-            )
-        return {}
 
     def _sources(self):
         return Candidates(self.estimator, self.param_grid).sources()
@@ -394,6 +403,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         Guarantee
             Equal to ``privacy_`` after such a search of records; by persons, but for its unit.
+            Columns that are not named count as numbers, and labels that are left to "auto" as whole
+            ones: of others the search buys other facts, for the same epsilon.
 
         Raises
         ------
@@ -402,17 +413,18 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             rows of zeros, do not take them: columns by name, categories without zero.
         """
         n_samples, n_features = check_shape(n_samples, n_features)
-        private_model(self.estimator)
-        rows = np.zeros((2, n_features))
+        base, rows = self._base(), np.zeros((2, n_features))
         try:
-            n_columns(self.estimator, rows)
+            n_features = n_columns(self.estimator, rows)
         except Exception as error:
             raise ValueError(
                 "how many columns reach the model is not known: the steps before it do not "
                 f"take rows of zeros ({error}). "
                 "Ask a search of the model alone, with the number of columns that reach it"
             ) from error
-        return self._plan(n_samples, rows, {}).guarantee
+        preparation = Preparation.of(request_of(base, n_samples, n_features))
+        facts = preparation.stand_ins(base)
+        return self._plan(n_samples, rows, preparation, facts).guarantee
 
     def _public_facts(self):
         return (
@@ -423,26 +435,26 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             *believed(self.estimator),
         )
 
-    def _check_persons(self, candidates, plan, public):
+    def _check_persons(self, candidates, plan):
         """Refuse models and parameters that no search by person takes, whatever is drawn."""
         if self.holdout is not None:
             raise ValueError(
                 "groups: holdout holds positions of rows, and whole persons must be held out. "
                 "Use test_size"
             )
-        for model in _models(candidates, plan, public):
+        for model in _models(candidates, plan):
             check_persons(model)
 
-    def _check_exposure(self, candidates, plan, public):
+    def _check_exposure(self, candidates, plan):
         """Refuse models that take no exposure, whichever candidates are drawn."""
-        for model in _models(candidates, plan, public):
+        for model in _models(candidates, plan):
             if not has_fit_parameter(model, "exposure"):
                 raise TypeError(
                     f"exposure: {type(model).__name__} takes none. Search PrivatePoissonRegressor"
                 )
 
-    def _plan(self, n_samples, head, public):
-        """Plan a search on this many records from the shape of ``head``, a few rows of X."""
+    def _base(self):
+        """Return the estimator's model under the whole budget, by which facts are bought."""
         model = public_model(self.estimator)
         if model.random_state is not None:
             raise ValueError(
@@ -450,6 +462,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 "in every trial: "
                 "leave it None there; for tests pass random_state to the search"
             )
+        model.epsilon, model.delta = self.epsilon, self.delta
+        return model
+
+    def _plan(self, n_samples, head, preparation, facts):
+        """Plan a search on this many records from the shape of ``head``, a few rows of X."""
+        model = self._base()
         budget = Budget.for_samples(
             self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency
         )
@@ -462,20 +480,25 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             held_out,
             self._expected_trials(),
             self._shape(),
+            preparation.record,
         )
-        mechanism = least_noise(lambda noise: law.selection(1 / noise), budget.epsilon, delta)
-        mu, guarantees = mechanism.trial.mu, ()  # of a trial
-        costs = cache(lambda mu: law.costs(mu, head, public))
+        mechanism = least_noise(lambda noise: law.record(1 / noise), budget.epsilon, delta)
+        mu, guarantees = _selection_in(mechanism).trial.mu, ()  # of a trial
+        costs = cache(lambda mu: law.costs(mu, head, facts))
         if not all(isinstance(cost, GaussianDP) and not cost.failure for cost in costs(mu)):
+            targets = model.family.targets
+            if facts.get(targets.parameter) is targets.stand_in:  # nobody knows it yet
+                model.family.loss_of(None)  # refuses where the cost depends on it
 
             def excess(mu):
-                judged = judge(law.selection(mu, costs(mu)), delta)[1]
+                judged = judge(law.record(mu, costs(mu)), delta)[1]
                 return judged.epsilon(delta) / budget.epsilon
 
             mu = largest_mu(excess, mu)
             guarantees = costs(mu)
-            mechanism = law.selection(mu, guarantees)
+            mechanism = law.record(mu, guarantees)
         bound, guarantee = judge(mechanism, delta)
+        score_of(self.scoring, model, facts)  # refuses other names
         return _SearchPlan(
             mechanism,
             bound,
@@ -485,8 +508,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             Budget(**trial_budget(mu, delta), adjacency=budget.adjacency),
             law.shares,
             guarantees,
-            score_of(self.scoring, model, public),
             held_out,
+            facts,
         )
 
     def _expected_trials(self):
@@ -514,26 +537,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             return numbers_of(
                 quoting_no_records(check_array, y, ensure_2d=False, dtype=dtype, input_name="y")
             )
-        quoting_no_records(check_array, y, ensure_2d=False, dtype=None)
-        if classes is None:
-            return y
-        classes = model.family.targets.public(model)
-        return classes[codes_of(y, classes)]  # of all records, whichever a trial is given
-
-    def _public(self, y):
-        """Return labels or target bounds for all trials: passed, or taken from y with a warning."""
-        model = public_model(self.estimator)
-        name = model.family.targets.parameter
-        if listed(getattr(model, name)) is not None:
-            return {}, ()
-        if is_classifier(model) and y.dtype.kind == "b":  # by their type, which is public
-            return {name: [False, True]}, ()
-        value = model.family.targets.facts_from_y(y)
-        warn(
-            f"{name} of the estimator are not given: taken from y, without noise. Pass {name}",
-            PrivacyLeakWarning,
-        )
-        return {name: value}, (f"{name} were taken from y",)
+        return y
 
     @available_if(_can("predict"))
     def predict(self, X: Any) -> np.ndarray:
@@ -700,15 +704,16 @@ class _Trials:
     held_out: HeldOut
     expected: float
     shape: float
+    bought: Composition | None  # before all trials
 
     def fit_mu(self, mu):
         """Return the part of a trial's mu that its fit may spend."""
         return mu * math.sqrt(self.shares[TRAINING].size)
 
-    def costs(self, mu, head, public):
+    def costs(self, mu, head, facts):
         """Return the cost of each candidate's fit, with noise calibrated to ``mu``."""
         of_fit = trial_budget(self.fit_mu(mu), self.budget.delta)
-        pooled = [self.candidates.build(one, of_fit, public, None) for one in self.candidates.grid]
+        pooled = [self.candidates.build(one, of_fit, facts, None) for one in self.candidates.grid]
         if any(last_step(one).adjacency != self.budget.adjacency for one in pooled):
             raise ValueError("adjacency must be that of the estimator in every candidate")
         trained = self.held_out.n_trained
@@ -722,12 +727,24 @@ class _Trials:
         trial = fits.compose(score) if self.held_out.shared else largest([fits, score])
         return Selection(trial=trial, expected_trials=self.expected, shape=self.shape)
 
+    def record(self, mu, guarantees=()):
+        """Return the record of all that is bought, and of the search."""
+        selection, bought = self.selection(mu, guarantees), self.bought
+        if bought is None:
+            return selection
+        return Composition((*bought.mechanisms, selection), names=(*bought.names, TRIALS))
+
+
+def _selection_in(record):
+    """Return the record of the trials alone."""
+    return record.mechanisms[-1] if isinstance(record, Composition) else record
+
 
 @dataclass(frozen=True)
 class _SearchPlan:
     """All that a search will do and spend, known before it sees a record."""
 
-    mechanism: Selection
+    mechanism: Selection | Composition
     bound: str
     guarantee: Guarantee
     budget: Budget
@@ -735,8 +752,13 @@ class _SearchPlan:
     of_trial: Budget
     shares: dict[str, Share]  # of a trial's mu^2
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian
-    score: Score
     held_out: HeldOut
+    facts: dict[str, Any]  # that stand for those to be bought
+
+    @property
+    def selection(self):
+        """Record of the trials alone."""
+        return _selection_in(self.mechanism)
 
     @property
     def score_mu(self):
@@ -755,16 +777,16 @@ class _SearchPlan:
             and guarantee.mu <= self.fit_mu
             and not guarantee.failure
         )
-        if (guarantee.adjacency, guarantee.unit) != (self.mechanism.adjacency, unit) or not (
+        if (guarantee.adjacency, guarantee.unit) != (self.selection.adjacency, unit) or not (
             gaussian or guarantee.with_unit("record") in self.candidates
         ):
             raise UnsupportedMechanismError(
                 f"a candidate costs {type(guarantee).__name__} of more than a trial's "
-                f"{self.mechanism.trial}: leave it out of the search"
+                f"{self.selection.trial}: leave it out of the search"
             )
 
 
-def _models(candidates, plan, public):
+def _models(candidates, plan):
     """Return the models of all candidates."""
-    budget = plan.trial_budget
-    return [last_step(candidates.build(one, budget, public, None)) for one in candidates.grid]
+    budget, facts = plan.trial_budget, plan.facts
+    return [last_step(candidates.build(one, budget, facts, None)) for one in candidates.grid]

@@ -1,6 +1,6 @@
 """Columns of additive models: their public facts, and how rows become cells."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, compress
@@ -86,12 +86,6 @@ def is_text(kind: str) -> bool:
     return not (NUMBER_TYPES.match(kind) or DATE_TYPES.match(kind))
 
 
-def has_text(X: Any) -> bool:
-    """Return whether an array, or a column of a frame, has a type of text."""
-    kinds = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", "float64")), dtype=object))
-    return any(is_text(str(kind)) for kind in kinds)
-
-
 def may_learn_levels(model: Any, columns: Sequence[Numbers | Levels] | None = None) -> bool:
     """Return whether levels are bought of ``columns``, or of those that there may be if None."""
     if model.start is not None:  # which lends them
@@ -103,7 +97,15 @@ def may_learn_levels(model: Any, columns: Sequence[Numbers | Levels] | None = No
 
 def learns_levels(columns: Sequence[Numbers | Levels]) -> int:
     """Return the number of columns whose levels are bought."""
-    return sum(isinstance(one, Levels) and one.learnt for one in columns)
+    return sum(isinstance(one, Levels) and one.learnt and not one.lent for one in columns)
+
+
+def as_parameters(columns: Sequence[Numbers | Levels], keys: Iterable[Any]) -> dict[str, Any]:
+    """Return columns as the parameters that say the same, which cost nothing."""
+    named = list(zip(keys, columns, strict=True))
+    levels = {key: replace(one, lent=True) for key, one in named if isinstance(one, Levels)}
+    bounds = {key: (one.low, one.high) for key, one in named if isinstance(one, Numbers)}
+    return {"bounds": bounds, "categories": levels}
 
 
 def _levels(model, keys):
@@ -121,8 +123,8 @@ def _levels(model, keys):
 
 def public_levels(key: Hashable, levels: Any) -> Levels:
     """Return public levels of a column, or an error that says how to give them."""
-    if is_auto(levels):
-        return _PRIVATE
+    if is_auto(levels) or isinstance(levels, Levels):
+        return _PRIVATE if is_auto(levels) else levels
     levels = getattr(levels, "categories", levels)  # of a type with explicit levels
     listed = [] if isinstance(levels, str) else list(levels)
     listed = [level.item() if isinstance(level, np.generic) else level for level in listed]

@@ -516,8 +516,9 @@ class PrivateEstimatorMixin:
         self.leaks_ = tuple(dict.fromkeys((*leaks, *lent_leaks, *seed_leaks(self.random_state))))
 
     def _bought_facts(self):
-        """Return the facts about the records that the budget paid for."""
-        return ()
+        """Name what was bought in place of public facts, and at which part of the budget."""
+        bought = getattr(self, "bought_", {}).items()
+        return tuple(f"{fact}: bought for {100 * part:.2g} % of mu^2" for fact, part in bought)
 
     def _sources(self):
         """Return the releases that came in by parameters, and models that are not private."""

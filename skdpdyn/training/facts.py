@@ -49,8 +49,8 @@ class ClassLabels(Part):
         classes, others = classes_of(noisy, std, targets.most > 2)
         if others:
             warn(
-                f"noisy counts show labels other than classes={classes.tolist()}: the fit ignores "
-                "their records. Pass classes=[...] with the two that you mean, or use "
+                f"noisy counts show labels other than classes={classes.tolist()}, which tell the "
+                "model nothing. Pass classes=[...] with the two that you mean, or use "
                 "PrivateSoftmaxRegression or PrivateGAMClassifier, which learn more than two",
                 PrivacyUtilityWarning,
             )

@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.schema import apply_schema
-from skdpdyn.core.spending import TRAINING, Spending, total_of, warn_of_weak_budget
+from skdpdyn.core.spending import TRAINING, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.solvers import SOLVERS
@@ -18,6 +18,7 @@ from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked, weights_of
 from skdpdyn.training.plan import plan
+from skdpdyn.training.preparation import bought_facts, resolved
 from skdpdyn.training.reading import Beside, Reading, read
 from skdpdyn.training.request import request_of
 from skdpdyn.training.values import Learning, Plan
@@ -36,7 +37,8 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         if groups is not None:
             check_persons(model)
-        reading, planned = _planned(model, reading)
+        reading, request = resolved(model, reading)
+        planned = plan(request)
         _check_estimand(planned.request, groups, equal_rows)
         _check_source(model, planned, reading)
         (generator,) = generators(model.random_state)
@@ -45,7 +47,8 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         for part in planned.parts:
             before, reading = reading, part.first(model, reading, planned.request, spending)
             if reading is not before:  # the plan rests on it
-                planned = _plan(model, reading)
+                n_samples, n_features = reading.shape
+                planned = plan(request_of(model, n_samples, n_features, reading.facts))
         if model.verbose:
             _print_plan(model, planned)
         learning = _learning(planned, reading, model.n_jobs)
@@ -59,20 +62,6 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         _train(learning, spending, model.verbose, reading.elsewhere)
         _publish(model, learning, spending, unit)
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
-
-
-def _plan(model, reading):
-    return plan(request_of(model, *reading.shape, reading.facts))
-
-
-def _planned(model, reading):
-    """Return what was read and its plan; targets give their labels where nothing buys them."""
-    planned = _plan(model, reading)
-    if not reading.target.bought or planned.request.buys_targets:
-        return reading, planned
-    target = model.family.targets.of(model, reading.target.as_read, None)
-    reading = replace(reading, target=target)
-    return reading, _plan(model, reading)
 
 
 def _check_estimand(request, groups, equal_rows):
@@ -169,7 +158,7 @@ def _public(learning):
         "data_norm_": request.data_norm * request.room,
         "intercept_scaling_": objective.intercept_scaling,
         "solver_": names[0] if names else type(request.solver).__name__,
-        "bought_": _bought_facts(learning.plan),
+        "bought_": bought_facts(learning.plan.parts, request, learning.plan.shares),
         "start_": None if request.start is None else request.start.label,
         "conditioning_": None
         if row_map is None
@@ -187,15 +176,6 @@ def _public(learning):
             zip(labels, learning.class_weights.tolist(), strict=True)
         )
     return attributes
-
-
-def _bought_facts(planned):
-    """Return what was bought in place of public facts, and the part of mu^2 that each took."""
-    shares, request = planned.shares, planned.request
-    of_facts = {part.fact: part.share(request) for part in planned.parts if part.fact}
-    return {
-        fact: total_of(shares[name] for name in names) for fact, names in of_facts.items() if names
-    }
 
 
 def _publish_parameters(model, learning: Learning) -> None:

@@ -11,7 +11,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import Loss
 from skdpdyn.core.spending import COUNTS, OCTAVES, TRAINING, Share, Spending, total_of
-from skdpdyn.data.base import target_rounding
+from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.ranges import Ranges
@@ -94,23 +94,29 @@ class ColumnRanges(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        rows, ranges = learning.rows, learning.plan.request.ranges
-        if learning.plan.request.expansion is not None:
+        request = learning.plan.request
+        if request.expansion is not None:
             return
-        if learning.plan.request.buys_ranges:
-            ends = np.full((rows.shape[1], 2), np.nan) if ranges is None else ranges.pairs
-            ends, of = ends.copy(), np.isnan(ends[:, 0])
-
-            def parts(pairs, split):
-                every, wanted = np.zeros_like(ends), np.zeros_like(of)
-                every[of], wanted[of] = pairs, split
-                return rows.part_counts(every, wanted)[of]
-
-            ends[of] = bought_ranges(rows.octave_counts()[of], parts, spending, rows.dtype.name)
-            ranges = Ranges(*ends.T)
-        if not learning.plan.request.fit_intercept:
+        ranges = request.ranges
+        if request.buys_ranges:
+            ranges = self.of_rows(learning.rows, request, spending)
+        if not request.fit_intercept:
             ranges = ranges.around_zero()
-        learning.rows = rows.with_ranges(ranges)
+        learning.rows = learning.rows.with_ranges(ranges)
+
+    def of_rows(self, rows: Rows, request: Request, spending: Spending) -> Ranges:
+        """Return the ranges of columns of numbers, of which open ones are bought."""
+        known = request.ranges
+        ends = np.full((rows.shape[1], 2), np.nan) if known is None else known.pairs
+        of = np.isnan(ends[:, 0])
+
+        def parts(pairs, split):
+            every, wanted = np.zeros_like(ends), np.zeros_like(of)
+            every[of], wanted[of] = pairs, split
+            return rows.part_counts(every, wanted)[of]
+
+        ends[of] = bought_ranges(rows.octave_counts()[of], parts, spending, rows.dtype.name)
+        return Ranges(*ends.T)
 
 
 class RowsMap(Part):

@@ -185,8 +185,8 @@ class Request:
     def is_within(self) -> bool:
         """Whether cells, or ranges, leave no row longer than its bound."""
         ranged = self.buys_ranges or self.ranges is not None
-        longest = math.sqrt(self.n_features) * ranged
-        return self.expansion is not None or 0 < longest <= self.data_norm
+        fits = ranged and math.sqrt(self.n_features) <= self.data_norm
+        return self.expansion is not None or fits
 
     @cached_property
     def mu(self) -> float:
