@@ -4,6 +4,8 @@ import sys
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
+import numpy as np
+
 from skdpdyn.privacy import Budget, least_noise
 
 FOUND = {}
@@ -48,3 +50,15 @@ def spent(epsilon, delta, adjacency="replace_one", bound="tightest"):
     and the name of a bound.
     """
     return Budget(epsilon, delta, adjacency), bound
+
+
+class Recorder:
+    """Release without noise, or what another recorder did; remember points and scales."""
+
+    def __init__(self, before=None):
+        self.calls, self.before = [], before
+
+    def __call__(self, point, scale, generator, **options):
+        point = np.array(point, dtype=float)
+        self.calls.append((point, np.broadcast_to(scale, point.shape)))
+        return point if self.before is None else self.before.calls[len(self.calls) - 1][0]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from test_inference import Recorder
+from spending import Recorder
 
 from skdpdyn import (
     PrivateLinearSVC,

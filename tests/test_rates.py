@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
-from test_inference import Recorder
+from spending import Recorder
 
 from skdpdyn import PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.core import spending
