@@ -74,6 +74,7 @@ LAYERS = {
     (8, 5, 5): "training/facts training/slope",
     (8, 6): "training/counts training/recipe",
     (8, 7): "training/plan training/request",
+    (8, 7, 5): "training/preparation",
     (8, 8): "training/fit",
     (8, 9): "linear_model/base linear_model/shapes",
     (8, 10): "linear_model/*",
