@@ -9,6 +9,8 @@ DOC = ROOT / "doc"
 OURS = "linear", "additive", "linear undeclared", "additive undeclared"
 START, END = "<!-- arena: written by python -m benchmarks arena --pages -->", "<!-- end -->"
 EPSILONS = 0.1, 0.3, 1.0, 3.0, 10.0
+DASHES = {"boosting without privacy": "-", "additive without privacy": ":"}
+DASHES |= {"linear without privacy": "--", "constant": "-."}
 AT_ONE = "accuracy", "auc", "log_loss", "ece", "ratio", "r2", "seconds", "megabytes"
 
 
@@ -148,11 +150,11 @@ def draw(lines):
         some = some.assign(rank=some.groupby(["table", "epsilon"])["score"].rank(ascending=False))
         for model, own in some.groupby("model", sort=False):
             ranks = own.groupby("epsilon")["rank"].mean()
-            style = {"color": plt.get_cmap("tab20")(names.index(model))}
-            style |= {"linestyle": ":"} if own["relation"].iloc[0] == "none" else {"marker": "o"}
-            style["linewidth"] = 2.5 if model in OURS else 1.2
+            style = {"ls": DASHES.get(model, "-"), "linewidth": 2.5 if model in OURS else 1.2}
+            tint = plt.get_cmap("tab20")(names.index(model))
+            style |= {"color": "black"} if model in DASHES else {"color": tint, "marker": "o"}
             (handles[model],) = axis.plot(ranks.index, ranks, **style)
-        axis.set(title=f"{relation} (dotted: without privacy)", xscale="log", xlabel="epsilon")
+        axis.set(title=f"{relation} (black: without privacy)", xscale="log", xlabel="epsilon")
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     axes[0].set_ylabel("mean rank over tables; 1 is the best")
     axes[0].invert_yaxis()

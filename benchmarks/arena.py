@@ -76,8 +76,6 @@ def environment(folder, module, needs):
         return sys.executable
     root = folder.resolve() / module
     python, done = root / "bin" / "python", root / "needs.txt"
-    if os.name == "nt":
-        python = root / "Scripts" / "python.exe"
     if not done.exists() or done.read_text() != "\n".join(needs):
         print(f"making {root} with {' '.join(needs)}", flush=True)
         venv.create(root, with_pip=True, clear=True)
