@@ -3,22 +3,20 @@ weights of classes too.
 """
 
 import math
-import pickle
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from numba import config
 from problems import descend_on_batches, generator
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import (
-    PrivateGAMClassifier,
-    PrivateLogisticRegression,
-)
+from skdpdyn import PrivateGAMClassifier, PrivateLogisticRegression
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import sum_rounding, target_rounding
@@ -58,24 +56,6 @@ def problem(loss=logistic, **changes):
     return Objective(loss, N, D, 1.0, most_rows=MOST, **constants)
 
 
-def of_batches(batches, divisor):
-    def run(objective, data):
-        theta = np.zeros(objective.n_parameters)
-        descend_on_batches(
-            theta, objective, data, batches=batches, divisor=divisor, step_size=np.full(3, 0.4),
-            noise_std=np.zeros(3), radius=math.inf, generator=generator(),
-        )  # fmt: skip
-        return theta
-
-    return run
-
-
-def moved(objective, divisor):
-    """What one record can move three steps of 0.4 by."""
-    contraction = 1 - 0.4 * objective.alpha
-    return 0.4 * 2 * objective.lipschitz / divisor * (1 + contraction + contraction**2)
-
-
 ORDER = np.random.default_rng(5).permutation(N)
 
 
@@ -111,6 +91,7 @@ def test_sums_for_conditioning_and_statistics_weigh_rows_by_person(layout):
 @pytest.mark.slow
 def test_batches_hold_whole_persons():
     """Each person has a column of their own: its entry is the part of their rows that was drawn."""
+    one_step = {"step_size": np.ones(1), "noise_std": np.zeros(1), "radius": math.inf}
     counts = np.random.default_rng(0).integers(1, 30, N)
     owners = np.random.default_rng(1).permutation(np.repeat(np.arange(N), counts))
     codes = person_codes(owners, len(owners))
@@ -121,17 +102,8 @@ def test_batches_hold_whole_persons():
         drawn = []
         for seed in range(50):
             theta = np.zeros(N)
-            descend_on_batches(
-                theta,
-                objective,
-                data,
-                batches=batches,
-                divisor=1.0,
-                step_size=np.ones(1),
-                noise_std=np.zeros(1),
-                radius=math.inf,
-                generator=generator(seed),
-            )
+            run = {"batches": batches, "generator": generator(seed), "divisor": 1.0}
+            descend_on_batches(theta, objective, data, **run, **one_step)
             whole = theta / 0.3
             assert np.all((np.abs(whole) < 1e-12) | (np.abs(whole - 1) < 1e-9))
             drawn.append(int(np.sum(whole > 0.5)))
@@ -176,9 +148,8 @@ def test_a_pass_leaves_room_for_rows_that_move():
     for data, single in ((persons, True), (one, False)):
         what = Gradients.of(exact, data, of_batches=not single)
         assert not what.aligned
-        moved, kept = (
-            data.bounded(objective, what.n_chunks, np.float64, aligned) for aligned in (False, True)
-        )
+        bounded = partial(data.bounded, objective, what.n_chunks, np.float64)
+        moved, kept = bounded(False), bounded(True)
         np.testing.assert_array_equal(data.bounded_for(what).limit, moved.limit)
         assert np.all(moved.limit < kept.limit)
     exact = replace(problem(softmax(3)), exact=True)
@@ -233,41 +204,28 @@ def test_rows_beyond_the_public_number_are_left_out_evenly():
         rows(*table(1000, 1.0)).check(Objective(logistic, N, D, 1.0, most_rows=999))
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        ([1, 2, None], "missing"),
-        ([1.0, 2.0, math.nan], "missing"),
-        (["a", "b", math.nan], "missing"),
-        (np.array([1, 2, math.inf]), "missing"),
-        (["a", 1, 2], "one kind"),
-        ([[], {}, []], "one id|one kind"),
-        (np.array([1, 2, 3], "M8[D]"), "one kind"),
-        ([[1], [2], [3]], "one id for each"),
-        ([1, 2], "one id for each"),
-        (7, "one id for each"),
-        (["same"] * 3, "one person"),
-    ],
-)
-def test_ids_that_say_nothing_are_refused_without_being_quoted(groups, message):
-    with pytest.raises(ValueError, match=message) as error:
-        person_codes(groups, 3)
-    assert "same" not in str(error.value)
+MISSING = [[1, 2, None], [1.0, 2.0, math.nan], ["a", "b", math.nan], np.array([1, 2, math.inf])]
+NO_IDS = {
+    "missing": [*MISSING, pd.Series([9, 2, None], dtype="Int64")],
+    "one kind|one id": [["a", 1, 2], [[], {}, []], np.array([1, 2, 3], "M8[D]")],
+    "one id for each": [[[1], [2], [3]], [1, 2], 7],
+    "one person": [["same"] * 3],
+}
+
+
+@pytest.mark.parametrize("message", NO_IDS)
+def test_ids_that_say_nothing_are_refused_without_being_quoted(message):
+    for groups in NO_IDS[message]:
+        with pytest.raises(ValueError, match=message) as error:
+            person_codes(groups, 3)
+        assert "same" not in str(error.value)
 
 
 def test_ids_of_any_kind_number_persons_as_they_appear():
-    pandas = pytest.importorskip("pandas")
-    for ids in (
-        ["b", "a", "b"],
-        [9, 2, 9],
-        [9.0, 2.0, 9.0],
-        pandas.Series(["b", "a", "b"]),
-        pandas.Series([9, 2, 9], dtype="Int64"),
-        pandas.Categorical(["b", "a", "b"]),
-    ):
+    texts, numbers = ["b", "a", "b"], [9, 2, 9]
+    kinds = pd.Series(texts), pd.Categorical(texts), pd.Series(numbers, dtype="Int64")
+    for ids in (texts, numbers, [9.0, 2.0, 9.0], *kinds):
         assert person_codes(ids, 3).tolist() == [0, 1, 0]
-    with pytest.raises(ValueError, match="missing"):
-        person_codes(pandas.Series([9, 2, None], dtype="Int64"), 3)
 
 
 # --- estimators -----------------------------------------------------------------------------------
@@ -286,15 +244,9 @@ def quietly(estimator, *data, **fit_params):
         return estimator.fit(*data, **fit_params)
 
 
-SOLVERS = [
-    "auto",
-    "noisy_sgd",
-    "dp_sgd",
-    "output_perturbation",
-    OutputPerturbation("permutation_sgd"),
-    OutputPerturbation("gradient_descent", n_epochs=5),
-    "objective_perturbation",
-]
+SOLVERS = ["auto", "noisy_sgd", "dp_sgd", "output_perturbation", "objective_perturbation"]
+SOLVERS += [OutputPerturbation("permutation_sgd")]
+SOLVERS += [OutputPerturbation("gradient_descent", n_epochs=5)]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -335,16 +287,15 @@ def test_a_report_says_whom_it_is_for_and_passes_its_own_check():
     check_report(report.to_json())
     assert "of one person" in model._spent()
     assert "one person, with" not in quietly(model, X, Y).privacy_report().to_text()
-    assert pickle.loads(pickle.dumps(model)).privacy_unit_ == "record"
+
+
+NO_PROOF = [NoisySGD(sampling=sampling) for sampling in ("cyclic", "one_pass")]
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"solver": NoisySGD(sampling="cyclic")}, "no proof for persons"),
-        ({"solver": NoisySGD(sampling="one_pass")}, "no proof for persons"),
-        ({"solver": "dp_svrg"}, "no proof for persons"),
-        ({"solver": "bassily_sgd"}, "no proof for persons"),
+        *[({"solver": of}, "no proof for persons") for of in (*NO_PROOF, "dp_svrg", "bassily_sgd")],
         ({"solver": "objective_perturbation"}, "max_rows_per_person"),
         ({"max_rows_per_person": 0}, "max_rows_per_person"),
         ({"max_rows_per_person": 1.5}, "max_rows_per_person"),
@@ -363,9 +314,8 @@ def test_objective_perturbation_pays_for_the_rank_of_a_person():
     """
     ranks = {}
     for most in (1, 2, 50):
-        model = PrivateLogisticRegression(
-            classes=[0, 1], solver="objective_perturbation", max_rows_per_person=most
-        )
+        model = PrivateLogisticRegression(classes=[0, 1], solver="objective_perturbation")
+        model.set_params(max_rows_per_person=most)
         record = quietly(model, X, Y, groups=OWNERS).mechanism_.mechanisms[0]
         ranks[most] = record.rank
         assert record.tilt == record.rank * math.log1p(record.curvature / record.rank)
@@ -427,15 +377,11 @@ def test_noise_for_a_group_with_a_cap():
 
 def test_a_class_weight_multiplies_the_gradients_of_its_records():
     """Records of weight 0 are not there, but for the public divisor."""
-    model = PrivateLogisticRegression(
-        classes=[0, 1], class_weight={0: 0, 1: 5}, conditioning=None, random_state=1
-    )
-    by = quietly(model, X, Y).coef_
-    assert model.class_weight_ == {0: 0.0, 1: 1.0}
+    options = {"conditioning": None, "random_state": 1, "fit_intercept": False}
+    model = PrivateLogisticRegression(classes=[0, 1], class_weight={0: 0, 1: 5}, **options)
     zeroed = X * (Y == 1)[:, None]
-    model.set_params(fit_intercept=False)
     assert np.allclose(quietly(model, X, Y).coef_, quietly(model, zeroed, Y).coef_, atol=1e-9)
-    assert by.shape == (1, 3)
+    assert model.class_weight_ == {0: 0.0, 1: 1.0}
 
 
 @pytest.mark.slow
@@ -445,10 +391,8 @@ def test_a_class_weight_multiplies_the_gradients_of_its_records():
 )
 def test_private_class_weights_are_paid_for(parameters):
     y = (X[:, 0] > 0.4).astype(int)  # a tenth
-    model = PrivateLogisticRegression(
-        epsilon=5.0, classes=[0, 1], class_weight="private", **parameters
-    )
-    quietly(model, X, y)
+    options = {"classes": [0, 1], "class_weight": "private", **parameters}
+    model = quietly(PrivateLogisticRegression(5.0, **options), X, y)
     assert model.class_weight_[1] == 1
     # noise of 5 records on counts of 150 and 1,350: six standard deviations
     assert model.class_weight_[0] == pytest.approx(1 / 9, abs=0.04)
@@ -475,9 +419,8 @@ def test_weights_that_would_tell_or_mean_nothing_are_refused(weights, message):
 
 
 def test_counts_need_gaussian_noise():
-    model = PrivateLogisticRegression(
-        classes=[0, 1], class_weight="private", delta=0, solver=OutputPerturbation(noise="gamma")
-    )
+    model = PrivateLogisticRegression(classes=[0, 1], class_weight="private", delta=0)
+    model.set_params(solver=OutputPerturbation(noise="gamma"))
     with pytest.raises(ValueError, match="class_weight='private'"):
         model.privacy_cost(1000, 3)
 

