@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import json
 import math
-import pickle
 from pathlib import Path
 
 import dp_accounting
@@ -53,14 +52,13 @@ GUARANTEES = [
 ]
 
 
+DESCENT = NoisyGradientDescent(
+    n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1, smoothness=4
+)
 OTHERS = [
     RenyiDP(LinearCurve(0.01)),
     RenyiDP(LinearCurve(0.5)),
-    langevin(
-        NoisyGradientDescent(
-            n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1, smoothness=4
-        )
-    ),
+    langevin(DESCENT),
     selection(Selection(trial=GaussianDP(0.1), expected_trials=10, shape=1.0)),
     ApproximateDP(0.3),
     ProfileMixture([0.1, 1.0]),
@@ -83,9 +81,7 @@ def test_gaussian_profile_against_60_digits(mu, x):
     """Oracle: log(Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)), Phi by mpmath's erfc at 60
     digits.
     """
-    epsilon = mu * (x + mu / 2)
-    if epsilon < 0:
-        epsilon = 0.0
+    epsilon = max(mu * (x + mu / 2), 0.0)
     with mpmath.workdps(60):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
 
@@ -119,19 +115,15 @@ def test_epsilon_and_delta_are_inverse(guarantee, delta):
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
-def test_epsilon_is_zero_exactly_from_delta_of_zero_on(guarantee):
-    edge = guarantee.delta(0.0)
+def test_epsilon_decreases_with_delta_and_is_zero_from_delta_of_zero_on(guarantee):
+    edge, epsilon = guarantee.delta(0.0), guarantee.epsilon(np.geomspace(1e-300, 1.0, 200))
+    assert not np.any(np.isnan(epsilon))
+    finite = np.isfinite(epsilon)
+    assert np.all(np.diff(epsilon[finite]) <= 1e-9 * epsilon[finite][:-1])
+    assert not np.any(np.diff(finite.astype(int)) < 0)
     if edge < 1:
         assert guarantee.epsilon(min(1.0, edge * (1 + 1e-9))) == 0
     assert guarantee.epsilon(edge * (1 - 1e-6)) > 0
-
-
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
-def test_epsilon_decreases_with_delta(guarantee):
-    epsilon = guarantee.epsilon(np.geomspace(1e-300, 1.0, 200))
-    assert not np.any(np.isnan(epsilon))
-    with np.errstate(invalid="ignore"):
-        assert np.all((epsilon[1:] <= epsilon[:-1] * (1 + 1e-9)) | np.isinf(epsilon[:-1]))
 
 
 @settings(max_examples=300)
@@ -176,13 +168,6 @@ def test_renyi_conversion_agrees_with_dp_accounting():
     accountant.compose(dp_accounting.ZCDpEvent(rate))
     theirs, ours = accountant.get_epsilon(1e-5), RenyiDP(LinearCurve(rate)).epsilon(1e-5)
     assert theirs * (1 - 1e-4) <= ours <= theirs
-
-
-@pytest.mark.parametrize("mu", [0.01, 1.0, 6.0])
-def test_renyi_of_a_gaussian_is_above_its_exact_profile(mu):
-    renyi = RenyiDP(LinearCurve(mu**2 / 2))
-    for delta in (1e-12, 1e-5, 1e-2):
-        assert renyi.epsilon(delta) >= GaussianDP(mu).epsilon(delta)
 
 
 def test_composition():
@@ -284,14 +269,6 @@ def test_one_point_of_a_profile():
         _ = RenyiDP(SummedCurve((LinearCurve(1.0),))).neighboring_relation
 
 
-@pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
-def test_values_pickle_and_compare(guarantee):
-    copy = pickle.loads(pickle.dumps(guarantee))
-    assert copy == guarantee
-    assert hash(copy) == hash(guarantee)
-    assert copy.adjacency is Adjacency.REPLACE_ONE
-
-
 def test_infinite_and_zero_mu():
     assert GaussianDP(0.0).delta(0.0) == 0.0
     assert GaussianDP(0.0).epsilon(1e-300) == 0.0
@@ -321,16 +298,10 @@ def test_bad_numbers_raise_and_are_never_zero(bad):
         GaussianDP(1.0, "sideways")
     with pytest.raises(ValueError, match=r"rate=.* must be a number >= 0"):
         LinearCurve(bad)
-    with pytest.raises(FloatingPointError, match="is negative or not a number"):
-        RenyiDP(lambda order: math.nan).epsilon(1e-5)
-    for curve in (lambda order: -order, NegativeAtLowOrders()):
+    low = lambda order: 0.1 * np.asarray(order) - 5  # noqa: E731
+    for curve in (lambda order: math.nan, lambda order: -order, low):
         with pytest.raises(FloatingPointError, match="is negative or not a number"):
             RenyiDP(curve).epsilon(1e-5)
-
-
-class NegativeAtLowOrders:
-    def __call__(self, order):
-        return 0.1 * np.asarray(order) - 5
 
 
 @pytest.mark.parametrize("part", [1 - 1e-15, 1 - 1e-13, 1 - 1e-9])
@@ -342,8 +313,6 @@ def test_epsilon_just_below_the_delta_of_zero(part):
 
 
 def test_a_tightest_bound_composes_as_what_it_proved():
-    best = tightest(NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0))
-    assert GaussianDP(1.5).compose(best) == GaussianDP(2.5)
-    assert hash(best) == hash(
-        tightest(NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0))
-    )
+    run = NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0)
+    assert GaussianDP(1.5).compose(tightest(run)) == GaussianDP(2.5)
+    assert hash(tightest(run)) == hash(tightest(dataclasses.replace(run)))

@@ -6,15 +6,13 @@ import math
 import pkgutil
 import warnings
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 import sklearn
 from hypothesis import given, settings, strategies as st
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-)
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 
 import skdpdyn
@@ -59,9 +57,8 @@ BUDGET = {"epsilon": 1.0, "delta": DELTA}
 
 
 def logistic(**changes):
-    return PrivateLogisticRegression(
-        **{**BUDGET, "classes": [0, 1], "conditioning": None, "clip": 0.5, **changes}
-    )
+    options = {**BUDGET, "classes": [0, 1], "conditioning": None, "clip": 0.5}
+    return PrivateLogisticRegression(**options | changes)
 
 
 def quietly(call, *arguments, **options):
@@ -137,23 +134,17 @@ def test_a_unit_is_a_word(unit):
 # what each function that takes a guarantee and returns one makes of one of a household
 GAUSSIAN = GaussianDP(0.3, unit="household")
 PURE = ApproximateDP(0.5, 1e-8, unit="household")
+TRIALS = Selection(trial=GAUSSIAN, expected_trials=3, shape=1.0)
 CARRIED = {
     "skdpdyn.privacy.guarantees.composed": lambda: composed([GAUSSIAN, PURE]),
-    "skdpdyn.privacy.guarantees.largest": lambda: largest(
-        [GAUSSIAN, GaussianDP(1, unit="household")]
-    ),
+    "skdpdyn.privacy.guarantees.largest": lambda: largest([GAUSSIAN, GAUSSIAN]),
     "skdpdyn.privacy.guarantees.checked_guarantee": lambda: checked_guarantee(GAUSSIAN, "cost"),
     "skdpdyn.privacy.rounded.rounded": lambda: rounded(GAUSSIAN, 1e-9),
-    "skdpdyn.privacy.accountants.selection.selection": lambda: selection(
-        Selection(trial=GAUSSIAN, expected_trials=3, shape=1.0)
-    ),
+    "skdpdyn.privacy.accountants.selection.selection": lambda: selection(TRIALS),
     "skdpdyn.model_selection.totals.total_privacy": lambda: total_privacy(GAUSSIAN, PURE),
 }
 # these take a record or public numbers, of which a fit says whom they protect
-FROM_RECORDS = (
-    "skdpdyn.privacy.accountants",
-    "skdpdyn.privacy.ledger",
-)
+FROM_RECORDS = "skdpdyn.privacy.accountants", "skdpdyn.privacy.ledger"
 
 
 @pytest.mark.parametrize("name", CARRIED)
@@ -181,21 +172,21 @@ def test_every_function_that_makes_a_guarantee_of_others_is_known():
 
 def test_every_way_to_spend_says_for_whom():
     """What has ``privacy_`` has ``privacy_unit_``, equal to its unit, shown and stored."""
-    for unit in ("record", "person", "household"):
-        for adjacency in ("replace_one", "add_remove"):
-            for name, fitted in leaves(unit, adjacency).items():
-                assert fitted.privacy_.unit == unit, name
-                if name != "summary":
-                    assert fitted.privacy_unit_ == unit
-                report = fitted.privacy_report()
-                check_report(report.to_json())
-                assert f"every single {unit}" in report.to_model_card()
-                assert from_json(to_json(fitted.privacy_)).unit == unit
-                shown = repr(fitted) if name in ("scores", "summary") else fitted._repr_html_()
-                assert (f"one {unit}" in shown) == (unit != "record")
-                assert f"{'a record' if unit == 'record' else f'one {unit}'}" in str(
-                    total_privacy(fitted)
-                )
+    for unit, adjacency in product(
+        ("record", "person", "household"), ("replace_one", "add_remove")
+    ):
+        for name, fitted in leaves(unit, adjacency).items():
+            assert fitted.privacy_.unit == unit, name
+            if name != "summary":
+                assert fitted.privacy_unit_ == unit
+            report = fitted.privacy_report()
+            check_report(report.to_json())
+            assert f"every single {unit}" in report.to_model_card()
+            assert from_json(to_json(fitted.privacy_)).unit == unit
+            shown = repr(fitted) if name in ("scores", "summary") else fitted._repr_html_()
+            assert (f"one {unit}" in shown) == (unit != "record")
+            said = "a record" if unit == "record" else f"one {unit}"
+            assert said in str(total_privacy(fitted))
 
 
 @pytest.mark.parametrize(
@@ -246,13 +237,6 @@ def square_of(record):
     return getattr(record, "n_steps", 1) / record.noise_multiplier**2
 
 
-def leaf_square(name, fitted):
-    """Return the squared mu of a release, from records alone."""
-    if name == "model":  # full batches: the exact bound is less than composition
-        return fitted.privacy_.mu**2
-    return square_of(fitted.mechanism_)
-
-
 NEIGHBOURS = st.tuples(
     st.sampled_from(["record", "record", "person", "person", "household"]),
     st.sampled_from(["replace_one", "replace_one", "replace_one", "add_remove"]),
@@ -282,10 +266,11 @@ def built(tree, asked):
         return total, of, max(squares) if kind == "disjoint" else math.fsum(squares)
     names = ("scaler", "model") if kind == "pipeline" else (kind,)
     fitted = [leaves(*of)[name] for name, of in zip(names, what, strict=True)]
-    squares = [
-        leaf_square(name, one) * (4 if asked and of == ("person", "add_remove") else 1)
-        for name, one, of in zip(names, fitted, what, strict=True)
-    ]
+    squares = []
+    for name, one, of in zip(names, fitted, what, strict=True):
+        # of a model of full batches the exact bound is less than composition
+        square = one.privacy_.mu**2 if name == "model" else square_of(one.mechanism_)
+        squares.append(square * (4 if asked and of == ("person", "add_remove") else 1))
     release = make_pipeline(*fitted) if kind == "pipeline" else fitted[0]
     return release, set(what), math.fsum(squares)
 
@@ -307,10 +292,8 @@ def test_every_total_is_refused_or_at_least_the_truth(trees, asked):
         return
     assert known
     assert total.guarantee.unit == (asked or next(iter(units)))
-    truth = math.fsum(square for *_, square in found)
-    assert total.guarantee.epsilon(DELTA) >= GaussianDP(math.sqrt(truth)).epsilon(DELTA) * (
-        1 - 1e-9
-    )
+    truth = GaussianDP(math.sqrt(math.fsum(square for *_, square in found))).epsilon(DELTA)
+    assert total.guarantee.epsilon(DELTA) >= truth * (1 - 1e-9)
 
 
 def _neighbours(tree):
