@@ -200,7 +200,7 @@ def test_a_bound_that_cannot_hold_is_refused():
     def mechanism(noise_multiplier):
         return NoisyGradientDescent(n_steps=3, noise_multiplier=noise_multiplier, step_size=1.0)
 
-    with pytest.raises(UnsupportedMechanismError, match=r"last_iterate .* needs a known smoothness"):
+    with pytest.raises(UnsupportedMechanismError, match=r"last_iterate .* a known smoothness"):
         least_noise(mechanism, 1.0, 1e-6, "last_iterate")
     with pytest.raises(ValueError, match="bound='magic' must be 'tightest' or one of"):
         least_noise(mechanism, 1.0, 1e-6, "magic")
