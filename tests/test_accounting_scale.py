@@ -1,6 +1,4 @@
-"""Accounting where numbers are extreme: many records, many steps, small deltas, and documents
-that hold anything.
-"""
+"""Accounting where numbers are extreme, and documents that hold anything."""
 
 import itertools
 import json
@@ -125,9 +123,7 @@ def test_renyi_bound_is_above_the_numerical_one_and_near_it():
 
 
 def test_noise_has_no_cliff_in_the_number_of_steps():
-    """Without a tilt or a Renyi curve: 4.14 at 900 steps and 415 at 1,000, as numerical composition
-    says nothing where rounding costs more than delta.
-    """
+    """Without a tilt or a Renyi curve: 4.14 at 900 steps and 415 at 1,000."""
 
     def run(n_steps):
         return lambda z: poisson(sampling_probability=0.01, noise_multiplier=z, n_steps=n_steps)
@@ -137,23 +133,6 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
     for (one, other), ratio in zip(itertools.pairwise(noises), (9 / 7, 10 / 9, 1.3), strict=True):
         assert one <= other <= one * ratio**0.5 * 1.05
     assert noises[2] == pytest.approx(4.1498, rel=1e-3)
-
-
-@pytest.mark.system
-@pytest.mark.slow
-@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-def test_epsilon_is_monotone_in_delta_where_rounding_takes_over(adjacency):
-    run = {"noise_multiplier": 1.0, "n_steps": 10**9, "adjacency": adjacency}
-    record = poisson(sampling_probability=1e-5, **run)
-    guarantee, unsampled = subsampling(record), composition(record)
-    deltas = np.geomspace(1e-2, 1e-12, 8)
-    epsilons = guarantee.epsilon(deltas)
-    assert np.all(np.diff(epsilons) >= 0)
-    assert epsilons[0] < 2.2
-    renyi = RenyiDP(guarantee._renyi_curve(), adjacency)
-    assert np.all(epsilons <= np.minimum(renyi.epsilon(deltas), unsampled.epsilon(deltas)))
-    grid = np.linspace(0, 5, 10)
-    assert np.all(np.diff(guarantee.delta(grid)) <= 0)
 
 
 def test_more_steps_and_less_noise_cost_more_where_rounding_takes_over():

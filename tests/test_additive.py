@@ -26,7 +26,6 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import row_norms
-from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
@@ -277,18 +276,6 @@ def test_curves_are_monotonic_where_they_are_asked_to_be():
     assert model.score(FRAME, y) > 0.3
 
 
-def test_it_is_evaluated_searched_and_reserved(tmp_path):
-    model = clone(GAM).fit(FRAME, Y)
-    assert evaluate(model, FRAME, Y, epsilon=1.0).accuracy.value > 0.7
-    search = PrivateSearchCV(
-        clone(GAM).set_params(random_state=None), {"clip": [0.3, 0.6]}, epsilon=3.0
-    )
-    assert search.fit(FRAME, Y).score(FRAME, Y) > 0.7
-    ledger = Ledger(tmp_path / "ledger.json", (3.0, 1e-5))
-    ledger.reserve("curves", clone(GAM).set_params(delta=1e-7, random_state=None), N, 4)
-    assert len(ledger.entries) == 1
-
-
 @pytest.mark.parametrize(
     ("options", "frame", "message"),
     [
@@ -519,10 +506,7 @@ def test_shapes_are_what_explains_rows():
 
 
 def test_bands_are_those_of_the_noise():
-    """Refits of the same records differ by the noise of training and of the map: about as much.
-
-    Chance: 40 fits tell a standard deviation to about 11 %; the bounds leave a factor of two.
-    """
+    """40 fits would tell a standard deviation to about 11 %; the bounds leave a factor of two."""
     curves = clone(CURVES).set_params(epsilon=1.0, interactions=None)
     y = FRAME["age"].to_numpy() / 100
     fits = [clone(curves).set_params(random_state=seed).fit(FRAME, y) for seed in range(12)]

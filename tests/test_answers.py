@@ -1,6 +1,4 @@
-"""Answers to what users get wrong first: weak budgets, bounds that were not given, parameters of
-other libraries.
-"""
+"""Answers to what users get wrong first."""
 
 import warnings
 from functools import partial

@@ -150,9 +150,7 @@ class Module:
         return found
 
     def imports(self):
-        """Pairs (line, dotted name), one for every imported name: ``from a.b import c`` is
-        a.b.c. What type checkers alone see counts as well.
-        """
+        """Pairs (line, dotted name) of all imported names: ``from a.b import c`` is a.b.c."""
         return [(line, name) for _, line, name in self._found]
 
     def imports_at_load(self):
@@ -199,9 +197,7 @@ def _is_in(name, package):
 
 
 def each(values):
-    """Hold a law for each value in one test, and tell all that break it: thousands of cases would
-    be collected and reported for longer than they take.
-    """
+    """Hold a law for each value in one test: thousands of cases would take longer than the laws."""
 
     def law(hold):
         def test():
@@ -510,9 +506,7 @@ def _exported():
 
 
 def _is_ours(member):
-    """A method or property written in the package (not a field, nor a method that scikit-learn
-    generates).
-    """
+    """Whether the package wrote a method or property: no field, nothing that scikit-learn made."""
     function = member.fget if isinstance(member, property) else member
     return inspect.isroutine(function) and _is_in(function.__module__ or "", "skdpdyn")
 

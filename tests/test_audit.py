@@ -80,9 +80,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bugs_are_found_by_both_kinds(bug):
-    """A canary misses one by chance alone, with a probability below 1e-6: 500 fits, a mu of 4.5 or
-    more for a claim of 2.4.
-    """
+    """A canary of 500 fits (mu 4.5 for a claim of 2.4) misses one with a probability below 1e-6."""
     model, planted = PLANTED[bug]
     with planted:
         for kind, n_trials in (("replay", None), ("canary", 500)):

@@ -38,9 +38,7 @@ UNIT = 2.0**-53  # numpy's uniform numbers are its multiples
 
 @cache
 def both(way, n_features):
-    """Return what is shown and what was heard on a data set, and on a neighbour with the same
-    outcomes.
-    """
+    """Return what two neighbours show and were heard to release, with the same outcomes."""
     one, other = table(n_features)
     run = WAYS_OUT[way](n_features)
     first = Listener()
@@ -59,10 +57,7 @@ def exact(points, scales, distribution, rng):
 
 
 def ordinary(points, scales, distribution, rng):
-    """Add noise as other libraries do, from uniform numbers by the inverse distribution function.
-
-    Of noise with a random length the attacker is told the length too.
-    """
+    """Add noise by the inverse distribution function; of gamma noise the length is told too."""
     noise = ndtri(rng.random(points.shape))
     if distribution == "gamma":
         length = rng.gamma(points.shape[1], size=(len(points), 1))
@@ -102,10 +97,7 @@ class Attack:
         self.likelihood = np.tanh(ratio / 2)
 
     def excess(self, says):
-        """Return how much more often it is right than the guarantee in real arithmetic allows.
-
-        In units of what chance exceeds with a probability of CHANCE (Hoeffding, of a martingale).
-        """
+        """Return how much more often it is right than allowed, in units of CHANCE (Hoeffding)."""
         bound = np.sqrt(np.sum(says**2) * np.log(2 / CHANCE) / 2)
         return float(np.sum(says * self._surprise) / max(bound, 1.0))
 

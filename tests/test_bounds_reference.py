@@ -1,6 +1,4 @@
-"""Reference values (tests/data/privacy_bounds.json), met to 1e-9 relative, and the speeds that
-the bounds promise.
-"""
+"""Reference values, met to 1e-9 relative, and the speeds that the bounds promise."""
 
 import json
 import math
@@ -140,9 +138,7 @@ CLOSED_FORMS = {
 
 
 def growth(bound, mechanism, small, large):
-    """How many times longer a bound takes for a large number of steps: other noise every time,
-    so that nothing is remembered.
-    """
+    """How many times longer many steps take than few; noise differs, so nothing is remembered."""
     costs = (
         lambda repeat, n_steps=n_steps: bound(mechanism(n_steps, repeat))
         for n_steps in (large, small)
@@ -165,9 +161,7 @@ def test_closed_forms_take_as_long_for_a_million_steps_as_for_a_thousand(name):
 @pytest.mark.system
 @pytest.mark.slow
 def test_arrays_of_steps_take_linear_time():
-    """About ten times as long for ten times the steps; nine times as long as passes of numpy, in
-    a domain fifteen times.
-    """
+    """About ten times as long for ten times the steps; in a domain fifteen passes of numpy."""
     step_size = np.random.default_rng(0).uniform(0.1, 0.2, MILLION)
 
     def passes(_):
@@ -191,9 +185,7 @@ def test_arrays_of_steps_take_linear_time():
 @pytest.mark.system
 @pytest.mark.slow
 def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
-    """A hundred times the steps: the recursion stops when it has converged, and a convolution
-    with itself is one power.
-    """
+    """A hundred times the steps: recursions converge, convolutions are one power."""
 
     def epochs(n_epochs, repeat):
         size = {"n_samples": 45_000, "batch_size": 450, "n_epochs": n_epochs}

@@ -138,9 +138,7 @@ def objects(stored):
 
 
 def senseless(part, value):
-    """What may not stand for a value: a text that says false is true in Python, and what is no
-    float overflows once it is asked.
-    """
+    """What may not stand for a value: a text that says false is true in Python."""
     if isinstance(value, bool):
         return ["false", 1, None]
     if part["type"] == "float" or not isinstance(value, (int, float)):
@@ -153,9 +151,7 @@ def senseless(part, value):
 
 
 def test_a_document_that_was_damaged_is_refused():
-    """No field is filled with its default, and nothing is read from a number that is none: it
-    could be the cheaper mechanism.
-    """
+    """No default fills a field, no number is none: it could be the cheaper mechanism."""
     n_changes = 0
     for stored in documents():
         for part in objects(stored):
@@ -360,9 +356,7 @@ def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
 
 @pytest.mark.parametrize("mu", [0.3, 3.0, 6.0])
 def test_no_attack_is_drawn_as_worse_than_it_may_be(mu):
-    """Between its points a curve is drawn as their chords, which lie above it: not by much, at
-    any false positive rate.
-    """
+    """Between its points a curve is drawn as chords, which lie above it, though not by much."""
     display = TradeoffDisplay.from_guarantee(GaussianDP(mu), plot=False)
     fpr = np.concatenate([np.geomspace(1e-10, 0.5, 1000), 1 - np.geomspace(1e-10, 0.5, 1000)])
     assert np.all(np.interp(fpr, display.fpr, display.fnr) <= GaussianDP(mu).tradeoff(fpr) + 2e-3)

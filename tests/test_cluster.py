@@ -1,8 +1,4 @@
-"""Rows on a cluster: the bits of a local fit, whoever is lost, and nothing of a record on the way.
-
-Most tests have one cluster of two workers that are threads of this process. Workers that die are
-processes.
-"""
+"""Rows on a cluster: the bits of a local fit, whoever is lost, and no record on the way."""
 
 import copy
 import os
@@ -11,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -112,10 +107,8 @@ def all_sums(rows, objective):
     """All that a fit may ask of rows: sums of conditioning, sums of gradients, counts."""
     thresholds = np.linspace(0, 2, 9)
     moments = [rows.target_sum(), rows.column_sums(), rows.column_sums(0.5)]
-    moments.append(rows.products(1.0, 0.25))
-    moments.append(rows.target_sum(0.1))
-    compared = "norms", "distances"
-    counts = [list(rows.counts(of, thresholds, 0.1)) for of in compared]
+    moments += [rows.products(1.0, 0.25), rows.target_sum(0.1)]
+    counts = [list(rows.counts(of, thresholds, 0.1)) for of in ("norms", "distances")]
     gradients = []
     row_map = RowMap(None, np.linspace(1, 2, rows.shape[1]), norm=1.5, radius=1.0)
     for mapped in (rows.with_map(row_map), rows.with_map(row_map).with_norm(0.7)):
@@ -134,15 +127,12 @@ def test_sums_have_the_bits_of_local_ones(kind, n_parts):
     X = sparse.csr_array(X * (np.abs(X) > 0.3)) if kind == "csr" else X
     y, exposure = y / 5, np.linspace(0.5, 2, len(y))
     local, objective = LocalRows(X, y, exposure=exposure), problem(X)
-    what = Gradients.of(replace(objective, exact=True), local)
-    sizes = {
-        "moments": int(local.moment_edges()[1]),
-        "gradients": int(local.chunk_edges(what.n_chunks)[1]),
-    }
+    n_chunks = Gradients.of(replace(objective, exact=True), local).n_chunks
+    edges = {"moments": local.moment_edges(), "gradients": local.chunk_edges(n_chunks)}
     expected = all_sums(local, objective)
-    for aligned, multiple in sizes.items():
-        rows = rows_of(X, y, cut(len(y), n_parts, multiple), exposure=exposure)
-        rows = rows.with_targets(identity)
+    for aligned, multiples in edges.items():
+        lengths = cut(len(y), n_parts, int(multiples[1]))
+        rows = rows_of(X, y, lengths, exposure=exposure).with_targets(identity)
         found = all_sums(rows, objective)
         rows.close()
         assert found["counts"] == expected["counts"]
@@ -191,25 +181,27 @@ def fitted(name, X, y, **given):
     return model.fit(X, y, **given)
 
 
-def assert_same_fit(model, expected):
-    for name in ("coef_", "intercept_"):
-        np.testing.assert_array_equal(getattr(model, name), getattr(expected, name))
+def assert_same_fit(model, name, X, y, **given):
+    """Check that a model is that of a local fit, to the last bit; return that."""
+    expected = fitted(name, X, y, **given)
+    for attribute in ("coef_", "intercept_"):
+        np.testing.assert_array_equal(getattr(model, attribute), getattr(expected, attribute))
     assert model.mechanism_ == expected.mechanism_
-    assert model.privacy_ == expected.privacy_ == model.privacy_cost(*expected._shape)
+    assert model.privacy_ == expected.privacy_ == model.privacy_cost(*X.shape)
     assert model.coef_.dtype == expected.coef_.dtype
-    for name in ("class_weight_", "diagnostics_"):
-        assert getattr(model, name, None) == getattr(expected, name, None)
+    for attribute in ("class_weight_", "diagnostics_"):
+        assert getattr(model, attribute, None) == getattr(expected, attribute, None)
+    return expected
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_fits_have_the_bits_of_local_ones(name):
     X, y = data()
-    y, given = target(name, y), extras(name, y)
-    expected = fitted(name, X, y, **given)
-    expected._shape = X.shape
-    lengths = cut(len(y), 3, 256)
-    given = {key: remote(part, lengths) for key, part in given.items()}
-    assert_same_fit(fitted(name, remote(X, lengths), remote(y, lengths), **given), expected)
+    y, lengths = target(name, y), cut(len(y), 3, 256)
+    given = extras(name, y)
+    far = {key: remote(part, lengths) for key, part in given.items()}
+    model = fitted(name, remote(X, lengths), remote(y, lengths), **far)
+    assert_same_fit(model, name, X, y, **given)
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -233,17 +225,6 @@ def lose_at(monkeypatch, phase):
     monkeypatch.setattr(driver.Session, "ask", asked)
     monkeypatch.setattr(driver.Session, "_awaited", lost)
     return left
-
-
-@pytest.mark.parametrize("phase", ["summed", "point"])
-def test_a_lost_worker_costs_no_bit(phase, monkeypatch, here):
-    X, y = data()
-    expected = fitted("default", X, y > 0)
-    expected._shape = X.shape
-    left = lose_at(monkeypatch, phase)
-    assert_same_fit(fitted("default", remote(X, SIZE), remote(y > 0, SIZE)), expected)
-    assert not left
-    assert_nothing_is_left(here)
 
 
 def assert_nothing_is_left(client):
@@ -271,46 +252,6 @@ def test_a_worker_that_is_lost_again_and_again_is_an_error(monkeypatch):
     rows.close()
     assert rows.target_sum() == LocalRows(X, y).target_sum()  # one may try again
     rows.close()
-
-
-def test_a_silent_worker_is_lost(monkeypatch, here):
-    """After 30 seconds, here half of one, in which the scheduler has heard nothing of it."""
-    rows = rows_of(*data(500), 500)
-    info = here.scheduler_info(n_workers=-1)
-    monkeypatch.setattr(here, "scheduler_info", lambda n_workers: info)
-    monkeypatch.setattr(driver, "LIMIT", 0.5)
-    assert len(rows._session._workers()) == 2
-    silent, *_ = info["workers"]
-    start = time.monotonic()
-    while len(workers := rows._session._workers()) == 2:
-        assert time.monotonic() - start < 2
-        for address in list(info["workers"])[1:]:
-            info["workers"][address]["last_seen"] += 1
-    assert silent not in workers
-    assert time.monotonic() - start > 0.4
-
-
-def test_workers_stop_when_nobody_waits(monkeypatch, here):
-    rows, asked, part = rows_of(*data(20_000), 10_000), [], LocalRows.part
-
-    def slow_part(self, *arguments):
-        asked.append(time.monotonic())
-        time.sleep(0.05)
-        return part(self, *arguments)
-
-    monkeypatch.setattr(LocalRows, "part", slow_part)
-    with ThreadPoolExecutor(1) as pool:
-        asking = pool.submit(rows.with_targets(identity).counts, "norms", np.ones(1))
-        while len(asked) < 4:
-            assert not asking.done()
-            time.sleep(0.01)
-        start = time.monotonic()
-        rows.close()
-        with pytest.raises((ValueError, ClusterError, distributed.CancelledError)):
-            asking.result(5)
-    time.sleep(0.3)
-    assert asked[-1] - start < 0.3
-    assert_nothing_is_left(here)
 
 
 def test_what_a_worker_holds_does_not_leave_it(here):
@@ -489,10 +430,8 @@ def test_a_dask_collection_is_trained_on_where_it_is():
 
     X, y = data()
     y = y > 0
-    expected = fitted("default", X, y)
-    expected._shape = X.shape
     model = fitted("default", remote(X, len(y) // 3), remote(y, len(y) // 3))
-    assert_same_fit(model, expected)
+    expected = assert_same_fit(model, "default", X, y)
     assert model.privacy_report().as_dict() == expected.privacy_report().as_dict()
     # predictions stay there too, block by block
     far = remote(X, 300)
@@ -513,19 +452,15 @@ def test_frames_have_names_and_sparse_blocks_stay_sparse():
     table["column 0"] = np.float32(1)
     target, _ = frame(y[:, None])
     model = fitted("ridge", table, target["column 0"])
-    expected = fitted("ridge", local, y)
-    expected._shape = X.shape
-    assert_same_fit(model, expected)
+    expected = assert_same_fit(model, "ridge", local, y)
     assert model.feature_names_in_.tolist() == local.columns.tolist()
     np.testing.assert_allclose(model.predict(table).compute(), expected.predict(local))
     empty = table[table["column 1"] > 9]
     assert model.predict(empty).compute().shape == (0,)
     rows = sparse.csr_array(X * (np.abs(X) > 0.3)).astype(np.float32)
-    expected = fitted("plain", rows, y > 0)
-    expected._shape = X.shape
-    model = fitted("plain", remote(rows, 256), remote(y > 0, 256))
-    assert_same_fit(model, expected)
     far = remote(rows, 256)
+    model = fitted("plain", far, remote(y > 0, 256))
+    expected = assert_same_fit(model, "plain", rows, y > 0)
     np.testing.assert_array_equal(model.predict(far).compute(), expected.predict(rows))
 
 
@@ -682,8 +617,6 @@ def stop_one(client, with_signal):
 def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
     """Or one that stands still: here for 3 seconds, not 30."""
     X, y = data()
-    expected = fitted("default", X, y > 0)
-    expected._shape = X.shape
     with_signal = signal.SIGSTOP if phase == "frozen" else signal.SIGKILL
     if phase == "frozen":
         monkeypatch.setattr(driver, "LIMIT", 3.0)
@@ -712,11 +645,12 @@ def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
     monkeypatch.setattr(driver.Session, "_send", asking)
     monkeypatch.setattr(driver.Session, "_awaited", awaiting)
     start = time.monotonic()
-    assert_same_fit(fitted("default", remote(X, SIZE), remote(y > 0, SIZE)), expected)
+    model = fitted("default", remote(X, SIZE), remote(y > 0, SIZE))
     assert time.monotonic() - start < 120  # no hang; the benchmark has 30 seconds
     (pid,) = stopped
     if phase == "frozen":
         os.kill(pid, signal.SIGCONT)
+    assert_same_fit(model, "default", X, y > 0)
     processes.wait_for_workers(2, timeout=30)
     assert_nothing_is_left(processes)
 
@@ -792,8 +726,7 @@ def test_a_planted_value_is_nowhere(processes, monkeypatch):
 def test_connections_have_the_tls_of_the_cluster():
     pytest.importorskip("cryptography")
     X, y = data(1000)
-    expected = fitted("plain", X, y > 0)
-    expected._shape = X.shape
     with two_processes(security=True, n_workers=1) as client:
         assert client.scheduler.address.startswith("tls://")
-        assert_same_fit(fitted("plain", remote(X, 256), remote(y > 0, 256)), expected)
+        model = fitted("plain", remote(X, 256), remote(y > 0, 256))
+    assert_same_fit(model, "plain", X, y > 0)

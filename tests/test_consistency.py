@@ -208,10 +208,7 @@ def test_a_large_budget_finds_what_no_privacy_finds(name, scales):
 
 @pytest.mark.parametrize(("name", "most"), [("numbers", 0.06), ("10 %", 0.012)])
 def test_long_rows_bend_less_as_the_budget_grows(name, most):
-    """Columns are of Student's t with 3 degrees of freedom.
-
-    Where lengths above four root mean squares are never kept, 0.107 and 0.020 stay for ever.
-    """
+    """Student's t, 3 degrees: with lengths cut at 4 root mean squares 0.107 and 0.020 stay."""
     truth, rng = TRUTHS[name], np.random.default_rng(0)
     X = rng.standard_t(3, (N, 5))
     y = truth.draw(X @ SLOPES / 4, rng)
@@ -268,10 +265,7 @@ def test_the_excess_falls_with_the_strength(name):
 
 @pytest.mark.parametrize(("rate", "epsilon"), [(0.01, 0.3), (0.03, 0.1), (0.1, 0.1)])
 def test_rare_counts_have_their_total(rate, epsilon):
-    """Predicted over observed has a standard deviation of 0.07 at most, a seventh of the room.
-
-    The mean score of three fits is below 0 with a probability below 1e-6.
-    """
+    """The room is seven deviations; a mean score of three fits is below 0 in less than 1e-6."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (100_000, 5))
     y = rng.poisson(rate * np.exp((X - 0.5) @ SLOPES))
@@ -296,11 +290,7 @@ def test_counts_whose_rate_drowns_are_a_constant():
 
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyUtilityWarning")
 def test_a_constant_of_rare_counts_has_nearly_all_of_the_budget():
-    """The error is 1.15 times that of the whole budget at most; fails in one of 1e6 runs.
-
-    The sum of 40 squares of standard normals is below 2.4 times 40 but for one in 1e6. What seems
-    to be several times as frequent as it is pays for slopes.
-    """
+    """The sum of 40 squares of standard normals is below 2.4 times 40 but for one in 1e6."""
     rng = np.random.default_rng(0)
     X, y = rng.uniform(0, 1, (3000, 3)), (rng.random(3000) < 0.01).astype(float)
     model, errors = PrivatePoissonRegressor(0.3, 1e-7, target_bounds=(0, 1)), []
@@ -315,10 +305,7 @@ def test_a_constant_of_rare_counts_has_nearly_all_of_the_budget():
 @pytest.mark.parametrize("bounds", ["auto", None])
 @pytest.mark.parametrize("name", ["10 %", "numbers", "margins", "rate 0.3"])
 def test_rows_of_any_length_keep_it(name, bounds):
-    """Also without bounds, where half of these are longer than the root of their number.
-
-    Seeds are fixed; without them coefficients would be 4 deviations within, or more.
-    """
+    """Also without bounds, where half are longer than usual; seeds are fixed."""
     truth, rng = TRUTHS[name], np.random.default_rng(0)
     Z = rng.normal(size=(N, 5))
     X, y = 2 * Z, truth.draw(0.4 * Z @ SLOPES, rng)

@@ -70,9 +70,7 @@ def test_a_plan_asks_no_cost_twice(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_default_fit_judges_one_record(name):
-    """What is left of the budget for training is a part of it, and is not inverted; the cost is
-    known without a record.
-    """
+    """What is left for training is a part of the budget, and is not inverted."""
     model, y = MODELS[name]
     called = counts(lambda: model.privacy_cost(*X.shape))
     assert (called["inversions"], called["budgets"]) == (1, 2)

@@ -60,9 +60,7 @@ def data(n_samples=N_SAMPLES, seed=0):
 @pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("problem", DEFAULTS, ids=label)
 def test_every_solver_pays_for_them_and_says_so(problem, tmp_path):
-    """A hundredth of mu^2, in the cost beforehand, in the record, the report, the total and the
-    books.
-    """
+    """A hundredth of mu^2, beforehand, in record, report, total and books."""
     case, name = problem
     X, y = case.data(60)
     private = model(case, name, diagnostics=True)

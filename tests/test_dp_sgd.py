@@ -1,6 +1,4 @@
-"""DP-SGD runs the record that is accounted, and calibration finds the least noise and the most
-steps.
-"""
+"""DP-SGD runs the record that is accounted; calibration finds the least noise."""
 
 import itertools
 import math
@@ -55,9 +53,7 @@ def record_of(solver, objective, noise_multiplier=2.0, adjacency=Adjacency.REPLA
 @pytest.mark.parametrize("average", [None, "uniform", "weighted"])
 @pytest.mark.parametrize("step_size", ["auto", "halved", "inverse", 0.3])
 def test_realised_schedule_is_the_records(step_size, average):
-    """Without noise and with all records in every batch, the run is gradient descent by the
-    record's steps.
-    """
+    """Without noise, of all records, the run is gradient descent by the record's steps."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((50, 3)), (rng.random(50) < 0.5).astype(float)
     objective = problem(n_samples=50, n_features=3)
@@ -101,9 +97,7 @@ def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
 @each_adjacency
 @pytest.mark.parametrize("q", [0.01, 0.2, 0.7])
 def test_realised_batches_are_the_records(q, adjacency):
-    """A row for each column, one step, no noise: who moved was in. Binomial, fails with
-    probability < 1e-6.
-    """
+    """A row for each column, one step, no noise: binomial, fails with probability < 1e-6."""
     objective = problem(n_samples=20_000, n_features=20_000)
     run = {"noise_multiplier": 1e-9, "n_steps": 1, "adjacency": adjacency, "step_size": 1.0}
     record = poisson(sampling_probability=q, **run)

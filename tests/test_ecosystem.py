@@ -80,12 +80,7 @@ def test_each_step_that_learns_has_a_line_with_the_remedy():
     ).fit(X, Y)
     with pytest.raises(ValueError, match="no total is known") as refused:
         total_privacy(pipeline)
-    assert str(refused.value).splitlines() == [
-        "no total is known:",
-        SCALER,
-        DIRECTIONS,
-        SPARSE,
-    ]
+    assert str(refused.value).splitlines() == ["no total is known:", SCALER, DIRECTIONS, SPARSE]
 
 
 @pytest.mark.parametrize(

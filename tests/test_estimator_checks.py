@@ -1,6 +1,4 @@
-"""scikit-learn's own contract: every check, none expected to fail. Three estimators stand for all
-in the README's command, and `pytest -m system` checks each.
-"""
+"""scikit-learn's own contract: every check, none expected to fail."""
 
 import pytest
 from sklearn.base import is_classifier

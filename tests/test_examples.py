@@ -1,7 +1,4 @@
-"""Every example runs and prints the numbers that it promises.
-
-Where ``SKDPDYN_SITE`` names the built site, the gallery has run them, and its pages are read.
-"""
+"""Every example prints what it promises; where SKDPDYN_SITE is set, its page is read."""
 
 import html
 import os

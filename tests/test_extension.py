@@ -1,6 +1,4 @@
-"""A package outside: a loss and its estimator in 60 lines at most keep every law, and
-scikit-learn's contract.
-"""
+"""A package outside: a loss and its estimator in 60 lines keep every law."""
 
 import doctest
 import importlib

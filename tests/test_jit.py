@@ -9,7 +9,7 @@ from numba import types
 from numba.core.codegen import CodeLibrary
 
 from skdpdyn.kernels import jit
-from skdpdyn.kernels.jit import component, double_of_bits, entry
+from skdpdyn.kernels.jit import double_of_bits, entry
 from skdpdyn.support.startup import no_collections
 
 
@@ -26,23 +26,6 @@ def _power_of_two(exponent):
 
 
 needs_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-
-
-@needs_compiler
-@pytest.mark.parametrize("decorator", [entry, component])
-@pytest.mark.parametrize("enabled", [True, False])
-def test_garbage_collection_is_as_before(decorator, enabled, monkeypatch):
-    """After functions that compile and after those that do not."""
-    calls = []
-    monkeypatch.setattr(gc, "isenabled", lambda: enabled)
-    monkeypatch.setattr(gc, "disable", lambda: calls.append("disable"))
-    monkeypatch.setattr(gc, "enable", lambda: calls.append("enable"))
-    expected = ["disable", "enable"] if enabled else ["disable"]
-    decorator(types.float64(types.float64))(_half)
-    assert calls == expected
-    with pytest.raises(numba.TypingError):
-        decorator(types.float64(types.float64))(_not_compilable)
-    assert calls == 2 * expected
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -1,6 +1,4 @@
-"""Every family of kernels, dense and CSR rows, one output and several, computes what the record
-says: for every loss.
-"""
+"""Every family of kernels, of dense and CSR rows, computes what the record says."""
 
 import math
 import threading
@@ -107,9 +105,7 @@ def test_any_number_of_classes(n_classes):
     ids=["many chunks", "beyond the cache", "long and beyond the cache", "wide", "long blocks"],
 )
 def test_large_data_against_numpy(layout, loss, shape):
-    """Branches of the kernels for many rows, for more rows than a cache holds, and for more
-    columns.
-    """
+    """Branches for many rows, for more than a cache holds, and for more columns."""
     X, y = data(loss, *shape)
     np.testing.assert_allclose(
         run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y), rtol=1e-7, atol=1e-9
@@ -155,9 +151,7 @@ def _failing_chunk_gradients(
     residual, X, y, row_scale, row_limit, row_offset, row_weight, weights, intercept, shift,
     intercept_scaling, start, stop, out,
 ):  # fmt: skip
-    """A kernel that finds no memory for the last rows that there are, before it has written
-    anything.
-    """
+    """A kernel that finds no memory for the last rows, before it has written anything."""
     # all rows, and not room for some of a batch, which the last ones do not fill
     whole = y.size == 1100
     if (stop == y.size) == whole:
@@ -176,9 +170,7 @@ class Failing(Dense):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("n_threads", [0, 1, 2], ids=["batches", "one", "two"])
 def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
-    """Compiled code drops its error; the sum of other rows, left in place of its own, would
-    count them twice.
-    """
+    """Compiled code drops its error; another sum left in its place would count rows twice."""
     X, y = data(logistic, 1100, 4)
     monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: Failing(False))
     theta, given = np.zeros(5), (problem(logistic, X), LocalRows(X, y))
@@ -204,9 +196,7 @@ def test_no_minimum_is_certified_by_a_kernel_that_fails(monkeypatch):
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_csr_rows_of_any_kind(index):
-    """Unsorted, duplicate and read-only entries, and wide indices, give the same bits; the
-    caller's array is left alone.
-    """
+    """Unsorted, duplicate and read-only entries, and wide indices, give the same bits."""
     X, y = data(logistic)
     tidy = sparse.csr_array(X)
     rng = np.random.default_rng(0)
@@ -255,9 +245,7 @@ def test_chunks_do_not_outgrow_the_rows():
 
 @pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=lambda loss: loss.name)
 def test_how_many_values_rows_store_moves_no_chunk(loss, monkeypatch):
-    """A record that stores more values moves no other record to another chunk, and no other's
-    room for rounding.
-    """
+    """A record that stores more moves no other to another chunk, nor its room for rounding."""
     seen, counts = [], set()
     monkeypatch.setattr(local, "allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
     for row_length in (2, 20, 200):
@@ -274,9 +262,7 @@ def test_how_many_values_rows_store_moves_no_chunk(loss, monkeypatch):
 
 
 def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
-    """Rows that store fewer values than they are taken to are summed on one thread, to the same
-    bits.
-    """
+    """Rows that store few values are summed on one thread, to the same bits."""
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 1500, 8000)
     X = sparse.csr_array((np.ones(8000), columns, np.arange(0, 8001, 2)), shape=(4000, 1500))
@@ -303,9 +289,7 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
 
 
 def gradient_sum(objective, X, y, weight, rows=None):
-    """What the kernel sums at the parameters whose coefficients are all ``weight``, in its own
-    layout, of all or some rows.
-    """
+    """What the kernel sums, in its own layout, where all coefficients are ``weight``."""
     given = LocalRows(X, y)
     family = kernel_family(given.is_sparse, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
@@ -336,9 +320,7 @@ def gradient_sum(objective, X, y, weight, rows=None):
     ("start", "stop"), [(0, 1), (3, 5), (1, 8), (7, 40), (2, 45), (5, 72), (0, 119)]
 )
 def test_a_chunk_sums_its_own_rows_alone(layout, loss, dtype, start, stop):
-    """Bit by bit what a chunk without neighbours sums: streams end where it ends, at any number
-    of rows.
-    """
+    """Bit by bit what a chunk without neighbours sums, at any number of rows."""
     X, y = data(loss, 120, 11, dtype)
     objective = problem(loss, X)
     alone = gradient_sum(objective, layout(X[start:stop]), y[start:stop], 0.3)
@@ -394,9 +376,7 @@ def test_single_precision_is_not_added_up_for_long(layout, loss):
 
 @each_kernel
 def test_batches_of_single_precision_are_summed_in_double(layout, loss, monkeypatch):
-    """A record that joins a batch moves the others, and each block of float32 sums would round
-    anew.
-    """
+    """A record that joins moves the others; blocks of float32 sums would round anew."""
     X, y = data(loss, 300, 21, np.float32)
     results = []
     monkeypatch.setattr(local, "compiled_limit", lambda dtype: in_single)
@@ -453,9 +433,7 @@ def test_a_loss_that_is_not_a_number_is_bounded(layout):
 @each_kernel
 @each_dtype
 def test_every_parameter_gets_its_noise(layout, loss, dtype):
-    """Without data or regulariser the last iterate is N(0, K noise_std^2 I): chi-square, failure
-    probability 1e-6.
-    """
+    """Without data the last iterate is N(0, K noise_std^2 I): chi-square, fails with 1e-6."""
     X = np.zeros((4, 3000 // loss.n_outputs), dtype)
     objective = problem(loss, X, alpha=0.0, intercept_scaling=0.0)
     theta = run(objective, layout(X), np.zeros(4), step_size=np.full(3, 0.3), noise_std=0.7)

@@ -7,7 +7,6 @@ import pytest
 from scipy import integrate
 
 from skdpdyn.privacy import (
-    ApproximateDP,
     Composition,
     Laplace,
     LaplaceDP,
@@ -61,20 +60,6 @@ def test_shared_sensitivity_of_laplace_noise_is_as_the_docstring_says(s, t):
         less = t / 2 if epsilon <= s - t else (s + t - epsilon) / 4
         claimed = LaplaceDP(s + t).delta(epsilon) - less * math.exp((epsilon - s - t) / 2)
         assert exact == pytest.approx(claimed, abs=1e-9)
-
-
-def test_repeated_answers_are_those_of_a_binomial_law():
-    """A pure guarantee is randomized response; of ten, the number of truths is binomial."""
-    one = math.log(3)
-    answer = total = ApproximateDP(one)
-    for _ in range(9):
-        total = total.compose(answer)
-    count = np.arange(11)
-    weights = np.array([math.comb(10, k) for k in count]) * 0.75**count * 0.25 ** (10 - count)
-    gain = np.maximum(-np.expm1(2.0 - one * (2 * count - 10)), 0.0)
-    assert total.delta(2.0) == pytest.approx(np.sum(weights * gain), rel=1e-3)
-    assert total.delta(2.0) >= np.sum(weights * gain)
-    assert total.epsilon(0.0) == pytest.approx(10 * one, rel=1e-12)
 
 
 @pytest.mark.parametrize("delta", [1e-16, 1e-40])

@@ -417,9 +417,7 @@ def finish(process):
     ("moment", "reserved"), [("fsync", False), ("replace", False), ("after", True)]
 )
 def test_killed_in_the_middle_of_a_write(ledger, path, moment, reserved):
-    """Before the replacement nothing has happened; after it the entry is charged, and nobody
-    waits for a dead lock.
-    """
+    """After the replacement it is charged, before not; nobody waits for a dead lock."""
     ledger.reserve("before", GaussianDP(0.1))
     patch = {
         "fsync": "os.fsync = lambda fd: os._exit(7)",
@@ -444,9 +442,7 @@ def test_a_process_that_dies_in_its_fit_stays_charged(ledger, path):
 
 @pytest.mark.system
 def test_writers_that_reserve_at_once_never_overspend(path):
-    """Three processes on one new file, each as often as it can: all that is granted is in the
-    books, and within the cap.
-    """
+    """All that three processes are granted is in the books, and within the cap."""
     code = """
 granted = 0
 sys.stdin.readline()
@@ -495,9 +491,7 @@ MUS = st.sampled_from([0.02, 0.05, 0.1, 0.2, MU])
 
 
 class Books(RuleBasedStateMachine):
-    """The ledger against a model that is a dict: what each entry is charged with, as a square of
-    mu.
-    """
+    """The ledger against a dict: what each entry is charged with, as a square of mu."""
 
     def __init__(self):
         super().__init__()

@@ -48,9 +48,7 @@ def test_predictions_agree_with_each_other():
 
 
 def test_realised_noise_of_a_whole_fit():
-    """Rows of zeros teach nothing: coefficients are noise alone. Chi-square, failure probability
-    1e-6.
-    """
+    """Rows of zeros teach nothing. Chi-square, failure probability 1e-6."""
     y = np.tile([0, 1], 10)
     fitted = model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(
         np.zeros((20, 2000)), y
@@ -83,9 +81,7 @@ def test_defaults_never_read_the_data():
 
 
 def noise_of(estimator, n_features=500):
-    """The noise of a fit that has nothing else: correlation between two such fits tells whether
-    they share it.
-    """
+    """The noise of a fit that has nothing else: correlation tells whether two share it."""
     return (
         estimator.set_params(fit_intercept=False)
         .fit(np.zeros((20, n_features)), np.tile([0, 1], 10))
@@ -94,9 +90,7 @@ def noise_of(estimator, n_features=500):
 
 
 def assert_independent(noises):
-    """Correlation below 0.3 on 500 normals: 6.7 standard deviations, failure probability below
-    1e-9 a pair.
-    """
+    """Correlation below 0.3 on 500 normals: 6.7 deviations, below 1e-9 a pair."""
     correlation = np.corrcoef(noises)
     assert np.all(np.abs(correlation[~np.eye(len(noises), dtype=bool)]) < 0.3)
 

@@ -19,9 +19,7 @@ the records, and doc/guide/nist.rst says so.
 
 
 def counted(run, data, heard=None):
-    """Return what was released, and how often each function of the package was entered, and with
-    how many rows.
-    """
+    """Return what was released, and how often each function was entered, with how many rows."""
     listener, found = Listener(heard, seed=0), Counter()
 
     def told(frame, event, _):

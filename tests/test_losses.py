@@ -46,9 +46,7 @@ def targets(loss):
 
 
 def residuals(loss, raw, y):
-    """The kernel on a copy, which it may overwrite: a row of raw predictions for each of the
-    rows.
-    """
+    """The kernel on a copy, which it may overwrite: a row of raw predictions for each row."""
     raw = np.array(np.transpose(raw), dtype=float, order="C")
     out = np.empty(raw.shape)
     loss.residual(raw, np.asarray(y, dtype=float), out)
@@ -213,9 +211,7 @@ def check_constants_of_one_output(loss, targets):
 
 
 def check_constants_of_several_outputs(loss, targets):
-    """A search at random, and from where the suprema are: a sure mistake, and a tie of two
-    classes.
-    """
+    """At random, and where the suprema are: a sure mistake, and a tie of two classes."""
     rng = np.random.default_rng(0)
     raw = rng.standard_normal((2000, loss.n_outputs)) * rng.choice(
         [0.1, 1.0, 10.0, 60.0], (2000, 1)
@@ -237,9 +233,7 @@ def check_constants_of_several_outputs(loss, targets):
 
 @law
 def test_how_far_a_loss_can_fall_from_zero(loss, targets):
-    """The derivative integrated from raw predictions of 0 to where the loss is least, for the
-    worst target.
-    """
+    """The derivative integrated from 0 to where the loss is least, for the worst target."""
     steps = np.concatenate([[0.0], np.geomspace(1e-4, 60.0, 20_001)])
     fallen = []
     for y in targets:
