@@ -86,18 +86,16 @@ class Oracle:
                 wide = np.linspace(-60.0, 2 * wide[-1], 2 * wide.size)
             low, high = wide[max(keep[0] - 1, 0)], wide[keep[-1] + 1]
             slope = np.max(np.abs(np.gradient(loss, wide))[keep])
-            curvature = np.sqrt(
-                1 + np.max(np.abs(np.gradient(np.gradient(loss, wide), wide))[keep]) * t
-            )
+            bend = np.abs(np.gradient(np.gradient(loss, wide), wide))
+            curvature = np.sqrt(1 + np.max(bend[keep]) * t)
             step = min(0.15 / curvature, 0.1, 1.5 / max(s * slope, 1e-9)) / self.fineness
             n = int((high - low) / step) + 2
             if n > 400_000:
                 raise NotConverged("too many nodes")
             x = np.linspace(low, high, n, dtype=np.longdouble)
             log_p, loss = pair(x)
-            log_weight = (
-                log_p - x**2 / 2 + math.log((high - low) / (n - 1) / math.sqrt(2 * math.pi))
-            )
+            spacing = (high - low) / (n - 1)
+            log_weight = log_p - x**2 / 2 + math.log(spacing / math.sqrt(2 * math.pi))
             yield log_weight + t * loss, loss, count
 
     def _moments(self, t):

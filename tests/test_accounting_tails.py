@@ -5,7 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from accounting_oracle import NotConverged, sampled_epsilon, two_events
+from accounting_oracle import sampled_epsilon, two_events
 from runs import poisson
 
 from skdpdyn.privacy import (
@@ -68,28 +68,6 @@ def test_the_quadrature_gives_what_is_stored(setting):
     assert found == pytest.approx(exact, rel=1e-8)
     setting = (5.786423637182285e-05, 1.1373526644625833, 270845, "remove")
     assert two_events(*setting, 0.2935646, 1e-20) == pytest.approx(1.0018051e-20, rel=1e-6)
-
-
-@pytest.mark.system
-@pytest.mark.slow
-def test_epsilon_is_just_above_a_quadrature_on_drawn_settings():
-    """Where the oracle's sum over s is not too long, as it is on few or rare batches."""
-    rng = np.random.default_rng(0)
-    compared = 0
-    for _ in range(6):
-        q, noise = 10 ** rng.uniform(-5, -1), 10 ** rng.uniform(-0.2, 0.7)
-        n_steps, delta = int(10 ** rng.uniform(2, 4)), 10 ** rng.uniform(-15, -4)
-        adjacency = str(rng.choice(["replace_one", "add_remove"]))
-        ours = subsampling(steps(q, noise, n_steps, adjacency)).epsilon(delta)
-        if not 1e-4 < ours < 30:
-            continue
-        try:
-            exact = sampled_epsilon(q, noise, n_steps, adjacency, delta, ours)
-        except NotConverged:
-            continue
-        assert exact * (1 - 1e-7) <= ours <= exact * 1.01
-        compared += 1
-    assert compared >= 2
 
 
 def test_small_deltas_on_rare_batches_and_many_records_are_calibrated():
@@ -189,10 +167,9 @@ def test_mu_covers_and_regret_is_the_largest_difference(guarantee):
     epsilon = np.linspace(0.0, 40.0, 3001)
     room = guarantee.mu_and_regret(1e-10)[0]
     assert room == mu
-    assert np.all(
-        guarantee.delta(epsilon)
-        <= GaussianDP(mu).delta(epsilon) + (1 + np.exp(epsilon)) * 1e-10 * (1 + 1e-9)
-    )
+    failing = (1 + np.exp(epsilon)) * 1e-10
+    covered = GaussianDP(mu).delta(epsilon) + failing * (1 + 1e-9)
+    assert np.all(guarantee.delta(epsilon) <= covered)
     less = GaussianDP(mu * 0.995).delta(epsilon) + (1 + np.exp(epsilon)) * 1e-10
     assert np.any(guarantee.delta(epsilon) > less)
     fpr = np.linspace(0.0, 1.0, 4001)

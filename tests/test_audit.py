@@ -5,6 +5,7 @@ from unittest.mock import patch
 import matplotlib
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdpdyn import (
     PrivateGAMClassifier,
@@ -34,12 +35,8 @@ one_step = PrivateLogisticRegression(
 CONFIGURATIONS = {
     "one step": one_step,
     "conditioned": PrivateLogisticRegression(**BUDGET, classes=["a", "b"], conditioning=0.3),
-    "left out": PrivateLogisticRegression(
-        **BUDGET, classes=[0, 1], conditioning=0.3, adjacency="add_remove"
-    ),
-    "batches": PrivateLogisticRegression(
-        **BUDGET, classes=[0, 1], solver=DPSGD(n_steps=4, batch_size=10)
-    ),
+    "left out": clone(logistic).set_params(conditioning=0.3, adjacency="add_remove"),
+    "batches": clone(logistic).set_params(solver=DPSGD(n_steps=4, batch_size=10)),
     "output": PrivateLogisticRegression(**BUDGET, classes=[0, 1], solver="output_perturbation"),
     "softmax": PrivateSoftmaxRegression(**BUDGET, classes=[0, 1, 2]),
     "svc": PrivateLinearSVC(**BUDGET, classes=[0, 1]),

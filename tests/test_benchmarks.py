@@ -76,9 +76,8 @@ def test_a_folder_of_ones_own_runs_without_code(tmp_path, capsys):
     frame["ill"] = np.where(frame["age"] + 20 * (frame["town"] == "b") > 70, "yes", "no")
     frame.insert(0, "number", range(3000))  # named by no schema, and not the last: left out
     frame.to_csv(tmp_path / "mine.csv", index=False)
-    schema = Schema(
-        bounds={"age": (0, 100)}, categories={"town": ["a", "b"]}, classes=["no", "yes"]
-    )
+    facts = {"bounds": {"age": (0, 100)}, "categories": {"town": ["a", "b"]}}
+    schema = Schema(**facts, classes=["no", "yes"])
     schema.to_json(tmp_path / "mine.schema.json")
     file = tmp_path / "kept.csv"
     asked = ["arena", "--quick", "--rivals", "ours", "sklearn", "--csv", str(file)]
@@ -142,7 +141,7 @@ def test_every_constant_is_changed_where_it_is_read():
     assert all(np.isfinite(gain) for gain in gains.values())
     assert {name: getattr(rules, name) for name in before} == before
     found = {
-        (name, *key): [[gain, gain]] * 2 for name in constants.SETS for key, gain in gains.items()
+        (one, *key): [[gain, gain]] * 2 for one in constants.SETS for key, gain in gains.items()
     }
     text = constants.table(found, constants.SETS, 2)
     assert "as is" in text

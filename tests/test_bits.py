@@ -239,9 +239,8 @@ def test_no_other_line_adds_noise():
         if called in DRAWING or (called in methods and isinstance(node.func, ast.Attribute)):
             # the loss, Python's type, and a check of fields
             other = called in ("poisson", "bytes", "choice") and isinstance(node.func, ast.Name)
-            assert other or name in DRAWING.get(called, "").split(), (
-                f"{name}:{node.lineno} draws by {called}: noise is for `release` alone"
-            )
+            drawing = other or name in DRAWING.get(called, "").split()
+            assert drawing, f"{name}:{node.lineno} draws by {called}: noise is for `release` alone"
 
 
 # --- the attack finds what is not as it should be -------------------------------------------------

@@ -28,6 +28,7 @@ from skdpdyn.privacy import (
     composition,
     contraction,
     from_json,
+    iteration,
     last_iterate,
     perturbation,
     recursion,
@@ -91,11 +92,7 @@ def test_unknown_records_are_refused_by_name():
         (last_iterate, one_pass(step_size=4.1), "step_size <= 2/smoothness"),
         (last_iterate, one_pass(smoothness=0.3, strong_convexity=0.4), "no such function"),
         (last_iterate, one_pass(distribution="laplace"), "gaussian"),
-        (
-            contraction,
-            one_pass(step_size=2.0, smoothness=0.9, strong_convexity=0.1),
-            "step_size < 2/",
-        ),
+        (contraction, one_pass(step_size=4.0), "step_size < 2/"),
         (recursion, fresh(step_size=1.9), "step_size < 2/"),
         (recursion, fresh(strong_convexity=0.0), "strong_convexity > 0"),
         (recursion, fresh(release="all"), "release='last'"),
@@ -126,21 +123,12 @@ def test_failed_hypotheses_are_named(accountant, record, hypothesis):
         (lambda: one_pass(distribution="cauchy"), "distribution='cauchy'"),
         (lambda: one_pass(stopping="never"), "stopping='never'"),
         (lambda: Composition(()), "at least one record"),
-        (
-            lambda: Composition((Gaussian(1.0), Gaussian(1.0, adjacency="add_remove"))),
-            "all of one adjacency",
-        ),
+        (lambda: Composition((Gaussian(1.0), Gaussian(1.0, "add_remove"))), "all of one adjacency"),
         (lambda: contraction(one_pass(), index=41), "index=41"),
         (lambda: contraction(one_pass(), index=0), "index=0"),
         (lambda: last_iterate(descent(), index=1), "index=1"),
-        (
-            lambda: last_iterate(cyclic(order="shuffled_once"), index=1),
-            "index=1.* nobody's position is known",
-        ),
-        (
-            lambda: ACCOUNTANTS["iteration"](cyclic(order="shuffled_once"), index=1),
-            "nobody's position is known",
-        ),
+        (lambda: last_iterate(cyclic(order="shuffled_once"), index=1), "index=1.* nobody's"),
+        (lambda: iteration(cyclic(order="shuffled_once"), index=1), "nobody's position is known"),
         (lambda: ProfileMixture([1.0], [0.5]), "weights"),
         (lambda: SubsampledDP(GaussianDP(1.0), 0.0), "sampling_probability"),
         (lambda: RenyiDP(LinearCurve(1.0), conversion="best"), "conversion='best'"),
@@ -326,9 +314,8 @@ def test_rounded_curve_is_above_exact_laws(mu, order):
 def test_rounded_profile_is_above_exact_laws(mu):
     """Two Gaussians, and randomised response of a point, moved by one side on either hand."""
     epsilons = np.linspace(0, 8, 30)
-    assert np.all(
-        RoundedDP(GaussianDP(1.0), mu).delta(epsilons) >= GaussianDP(1.0 + mu).delta(epsilons)
-    )
+    rounded_deltas = RoundedDP(GaussianDP(1.0), mu).delta(epsilons)
+    assert np.all(rounded_deltas >= GaussianDP(1.0 + mu).delta(epsilons))
     own = RoundedDP(ApproximateDP(1.0), mu).delta(epsilons)
     p = special.expit(1.0)
     moved = special.ndtr(special.ndtri(p) + mu / 2) - np.exp(epsilons) * special.ndtr(

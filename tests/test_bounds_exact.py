@@ -46,9 +46,8 @@ def divergence(epsilon, p, q, x):
 
 
 def mixture(x, means, weights, std=1.0):
-    return np.sum(
-        np.asarray(weights)[:, None] * stats.norm.pdf(x, np.asarray(means)[:, None], std), axis=0
-    )
+    densities = stats.norm.pdf(x, np.asarray(means)[:, None], std)
+    return np.sum(np.asarray(weights)[:, None] * densities, axis=0)
 
 
 def both_ways(epsilon, p, q, x):
@@ -88,9 +87,8 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
     worst = 0.0
     for position in range(1, n_batches + 1):
         present = np.arange(m.n_steps) % n_batches == position - 1
-        exact = last_iterate_mu(
-            np.full(m.n_steps, 1 - strong_convexity), present, np.full(m.n_steps, 2.0)
-        )
+        c, noise = np.full(m.n_steps, 1 - strong_convexity), np.full(m.n_steps, 2.0)
+        exact = last_iterate_mu(c, present, noise)
         assert last_iterate(m, index=position).mu == pytest.approx(exact, rel=1e-9)
         worst = max(worst, exact)
         assert iteration(m, index=position).rdp(2.0) >= GaussianDP(exact).rdp(2.0) * (1 - 1e-12)
@@ -99,9 +97,8 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
     if n_batches > 1 and strong_convexity:
         c = 1 - strong_convexity
         past = 1 - c ** (n_batches * (n_epochs - 1))
-        square = 1 + c ** (2 * n_batches - 2) * (1 - c**2) / (1 - c**n_batches) ** 2 * past / (
-            2 - past
-        )
+        share = past / (2 - past)
+        square = 1 + c ** (2 * n_batches - 2) * (1 - c**2) / (1 - c**n_batches) ** 2 * share
         assert last_iterate(m).mu == pytest.approx(math.sqrt(square) / 2, rel=1e-9)
 
 
@@ -120,14 +117,11 @@ def test_batches_by_arrays_and_with_a_domain():
     mus = []
     for position in range(4):
         present = np.where(np.arange(24) % 4 == position, step, 0.0)
-        mus.append(
-            last_iterate_mu(np.maximum(1 - 0.2 * step, 1.5 * step - 1), present, step * noise)
-        )
+        c = np.maximum(1 - 0.2 * step, 1.5 * step - 1)
+        mus.append(last_iterate_mu(c, present, step * noise))
     assert last_iterate(m).mu == pytest.approx(max(mus), rel=1e-12)
-    mean = sum(
-        w * GaussianDP(mu).delta(0.7)
-        for w, mu in zip((6 / 22, 6 / 22, 6 / 22, 4 / 22), mus, strict=True)
-    )
+    parts = (6 / 22, 6 / 22, 6 / 22, 4 / 22)
+    mean = sum(w * GaussianDP(mu).delta(0.7) for w, mu in zip(parts, mus, strict=True))
     shuffled = replace(m, order="shuffled_once")
     assert last_iterate(shuffled).delta(0.7) == pytest.approx(mean, rel=1e-12)
     narrow, wide = (replace(m, diameter=diameter, sensitivity=1.0) for diameter in (1e-3, 1e6))
@@ -144,14 +138,11 @@ def test_shuffled_once_is_above_the_exact_mixture_over_positions(epsilon):
     steps = np.arange(m.n_steps)
     reach = (1 - decay) ** (m.n_steps - 1.0 - steps) * decay
     std = math.sqrt(np.sum((reach * noise) ** 2))
-    shifts = np.array(
-        [np.sum(reach[steps % n_batches == position]) for position in range(n_batches)]
-    )
+    shifts = np.array([np.sum(reach[steps % n_batches == place]) for place in range(n_batches)])
     x = np.linspace(-12 * std, 12 * std + shifts.max(), 200_001)
     for low, high in ((0.0, 1.0), (-0.5, 0.5), (-1.0, 0.0)):
-        p, q = (
-            mixture(x, end * shifts, np.full(n_batches, 1 / n_batches), std) for end in (low, high)
-        )
+        even = np.full(n_batches, 1 / n_batches)
+        p, q = (mixture(x, end * shifts, even, std) for end in (low, high))
         assert both_ways(epsilon, p, q, x) <= last_iterate(m).delta(epsilon) + ROUNDING
 
 
@@ -270,10 +261,8 @@ def test_large_orders_between_integers_are_above_the_exact_curve(order):
     x = np.linspace(-10 * noise, order + 10 * noise, 200_001)
     ratio = np.logaddexp(math.log1p(-q), math.log(q) + (x - 0.5) / noise**2)
     base = stats.norm.logpdf(x, 0, noise)
-    exact = max(
-        np.log(np.trapezoid(np.exp(base + power * ratio), x)) / (order - 1)
-        for power in (order, 1 - order)
-    )
+    moments = [np.trapezoid(np.exp(base + power * ratio), x) for power in (order, 1 - order)]
+    exact = np.log(max(moments)) / (order - 1)
     assert exact <= SampledGaussian(q, noise, "add_remove")._renyi_curve()(order) <= exact * 1.1
 
 
@@ -371,9 +360,8 @@ def test_epsilon_falls_with_noise_where_delta_is_tiny():
     """Before, fine grids and coarse ones took turns, and epsilon jumped by 5 %."""
     noises = 0.88 * np.linspace(1, 1.02, 9)
     run = {"sampling_probability": 5e-4, "n_steps": 200}
-    epsilons = [
-        subsampling(poisson(noise_multiplier=noise, **run)).epsilon(2.5e-13) for noise in noises
-    ]
+    records = [poisson(noise_multiplier=noise, **run) for noise in noises]
+    epsilons = [subsampling(record).epsilon(2.5e-13) for record in records]
     falls = -np.diff(np.log(epsilons))
     assert np.all((falls > 0.01) & (falls < 0.02))
 
@@ -392,14 +380,12 @@ def projected_chain(m, gradients, cells=801):
     """Law after every step of one pass on a grid of [0, diameter], of a linear loss."""
     grid = np.linspace(0.0, m.diameter, cells)
     edges = np.concatenate([[-np.inf], (grid[1:] + grid[:-1]) / 2, [np.inf]])
-    noise = (stats.norm if m.distribution == "gaussian" else stats.laplace)(
-        scale=m.step_size * m.noise
-    )
+    law_of_noise = stats.norm if m.distribution == "gaussian" else stats.laplace
+    noise = law_of_noise(scale=m.step_size * m.noise)
     laws, law = [], np.eye(cells)[cells // 2]
     for gradient in gradients:
-        kernel = np.diff(
-            noise.cdf(edges[None, :] - (grid - m.step_size * gradient)[:, None]), axis=1
-        )
+        moved = (grid - m.step_size * gradient)[:, None]
+        kernel = np.diff(noise.cdf(edges[None, :] - moved), axis=1)
         law = law @ kernel
         laws.append(law)
     return laws
@@ -414,14 +400,11 @@ def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, 
     stopped = replace(m, stopping="random")
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     for index in range(1, 6):
-        runs = [
-            projected_chain(m, [end if step == index else 0.0 for step in range(1, 6)])
-            for end in ends
-        ]
+        gradients = np.eye(5)[index - 1]
+        runs = [projected_chain(m, end * gradients) for end in ends]
         for epsilon in EPSILONS:
-            distances = [
-                np.sum(np.maximum(p - math.exp(epsilon) * q, 0)) for p, q in zip(*runs, strict=True)
-            ]
+            excess = [np.maximum(p - math.exp(epsilon) * q, 0) for p, q in zip(*runs, strict=True)]
+            distances = np.sum(excess, axis=1)
             assert distances[-1] <= contraction(m, index=index).delta(epsilon) + ROUNDING
             mixed = np.sum(np.maximum(sum(runs[0]) - math.exp(epsilon) * sum(runs[1]), 0)) / 5
             assert mixed <= np.mean(distances) + ROUNDING
@@ -445,9 +428,8 @@ def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
     )
     for index in (1, 4, 5):
         exact = last_iterate(whole, index=index)
-        assert exact.delta(0.1) == pytest.approx(
-            last_iterate(nearly, index=index).delta(0.1), abs=1e-10
-        )
+        near = last_iterate(nearly, index=index).delta(0.1)
+        assert exact.delta(0.1) == pytest.approx(near, abs=1e-10)
         assert (exact.delta(0.1) == 0) == (stopping == "last" and index < 5)
     assert last_iterate(whole).delta(0.1) > 0
 
@@ -472,10 +454,8 @@ def test_domain_bound_is_above_a_projected_chain():
     runs = [projected_chain(chain, [end] * steps)[-1] for end in (0.5, -0.5)]
     assert last_iterate(m).mu < 0.6 * composition(m).mu
     for epsilon in EPSILONS:
-        assert (
-            np.sum(np.maximum(runs[0] - math.exp(epsilon) * runs[1], 0))
-            <= last_iterate(m).delta(epsilon) + 1e-4
-        )
+        exact = np.sum(np.maximum(runs[0] - math.exp(epsilon) * runs[1], 0))
+        assert exact <= last_iterate(m).delta(epsilon) + 1e-4
 
 
 # --- composition across kinds ---------------------------------------------------------------------
@@ -498,11 +478,8 @@ def test_mixtures_compose_as_pairs_with_the_component_told():
     fpr = np.linspace(0, 1, 21)
     lines = np.maximum(PrivacyLossDP(((one, 1),)).tradeoff(fpr), 0)
     np.testing.assert_allclose(one.tradeoff(fpr), lines, atol=2e-3)
-    assert (
-        ProfileMixture([0.8]).tradeoff(0.1)
-        <= GaussianDP(0.8).tradeoff(0.1)
-        <= ProfileMixture([0.8]).tradeoff(0.1) + 1e-3
-    )
+    one, gaussian = ProfileMixture([0.8]).tradeoff(0.1), GaussianDP(0.8).tradeoff(0.1)
+    assert one <= gaussian <= one + 1e-3
     # many components are pooled on the safe side
     mus = np.linspace(0.0, 1.0, 5000)
     exact = np.mean([GaussianDP(mu).delta(0.3) for mu in mus])

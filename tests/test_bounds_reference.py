@@ -63,9 +63,8 @@ def test_noisy_gd(case):
 
 @pytest.mark.parametrize("case", REFERENCE["schedule"])
 def test_schedule(case):
-    assert last_iterate_mu(case["contraction"], case["sensitivity"], case["noise_std"]) == approx(
-        case["mu"], rel=1e-9
-    )
+    mu = last_iterate_mu(case["contraction"], case["sensitivity"], case["noise_std"])
+    assert mu == approx(case["mu"], rel=1e-9)
 
 
 @pytest.mark.parametrize("case", REFERENCE["contraction"])
@@ -77,9 +76,8 @@ def test_contraction(case):
         ("laplace_delta", {"distribution": "laplace"}),
         ("random_stop_gaussian_delta", {"stopping": "random"}),
     ):
-        delta = contraction(OnePass(**arguments, **options), index=case["index"]).delta(
-            case["epsilon"]
-        )
+        one = contraction(OnePass(**arguments, **options), index=case["index"])
+        delta = one.delta(case["epsilon"])
         assert delta == approx(case[key], rel=1e-9, abs=0)
 
 
@@ -177,28 +175,8 @@ def test_arrays_of_steps_take_linear_time():
     assert growth(last_iterate, steps, MILLION // 10, MILLION) < 40
     assert growth(last_iterate, steps_in_a_domain, 1000, 10_000) < 40
     assert times_as_long(lambda repeat: last_iterate(steps(MILLION, repeat)), passes) < 80
-    assert (
-        times_as_long(lambda repeat: last_iterate(steps_in_a_domain(10_000, repeat)), passes) < 75
-    )
-
-
-@pytest.mark.system
-@pytest.mark.slow
-def test_numerical_bounds_hardly_grow_with_the_number_of_steps():
-    """A hundred times the steps: recursions converge, convolutions are one power."""
-
-    def epochs(n_epochs, repeat):
-        size = {"n_samples": 45_000, "batch_size": 450, "n_epochs": n_epochs}
-        return fresh(**size, noise_multiplier=4.0 + repeat / 100, strong_convexity=0.01)
-
-    assert growth(lambda m: recursion(m).rdp(8.0), epochs, 1000, 100_000) < 30
-    for adjacency in ("replace_one", "add_remove"):
-
-        def sampled(n_steps, repeat, adjacency=adjacency):
-            run = {"noise_multiplier": 1.01 + repeat / 100, "n_steps": n_steps}
-            return poisson(sampling_probability=0.0101, adjacency=adjacency, **run)
-
-        assert growth(lambda m: subsampling(m).epsilon(1e-5), sampled, 10, 1000) < 30
+    bounded = times_as_long(lambda repeat: last_iterate(steps_in_a_domain(10_000, repeat)), passes)
+    assert bounded < 75
 
 
 def test_a_single_step_is_a_gaussian_mechanism():

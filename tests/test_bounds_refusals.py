@@ -125,10 +125,7 @@ def test_schedules_whose_rates_no_float_can_square(noise):
     [
         (lambda: Budget(1.0, 1e-5, reserved=1e-5), r"reserved=1e-05 must be in \[0, delta\)"),
         (lambda: Budget.for_samples(1.0, "auto", n_samples=0), "n_samples=0 must be an integer"),
-        (
-            lambda: fresh(n_epochs=10**18),
-            "n_epochs times the steps of one=10000000000000000000 must be an integer",
-        ),
+        (lambda: fresh(n_epochs=10**18), "n_epochs times the steps of one=1.* must be an integer"),
         (
             lambda: least_noise(lambda noise: Laplace(noise_multiplier=noise), 1e300, 1e-5),
             "no noise can be computed for so extreme a budget",
@@ -179,10 +176,7 @@ def test_a_rate_next_to_0_is_answered():
         (lambda: ProfileMixture([True, 0.5]), r"mus=.* must be numbers >= 0"),
         (lambda: ProfileMixture(np.array([])), r"mus=.* must hold at least one component"),
         (lambda: ProfileMixture([0.1, 0.5], [True, 0.5]), r"weights=.* must be numbers > 0"),
-        (
-            lambda: descent(n_steps=2, noise_multiplier=[True, 2.0]),
-            r"noise_multiplier=.* must be positive",
-        ),
+        (lambda: descent(n_steps=2, noise_multiplier=[True, 2.0]), r"noise_multiplier=.* positive"),
         (lambda: Budget(1.0, 1e-6).split(np.array(0.5)), r"shares=.* must be a sequence"),
         (lambda: calibrate(1.0, 1e-6, group_size=10**400, **PROBLEM), r"group_size=.* an integer"),
     ],

@@ -82,9 +82,8 @@ def test_json_keeps_every_bit(record):
         assert again.delta(0.3) == guarantee.delta(0.3)
     best = tightest(record)
     for spent in (best, best.guarantee):
-        report = privacy_report(
-            record, spent, delta=1e-6, bound=best.bound, alternatives=best.alternatives
-        )
+        given = {"bound": best.bound, "alternatives": best.alternatives}
+        report = privacy_report(record, spent, delta=1e-6, **given)
         # must not raise, as it does for what is not a number
         json.dumps(report.as_dict(), allow_nan=False)
 
@@ -219,9 +218,8 @@ def test_a_type_is_not_known_by_its_name():
 def pld_epsilon(guarantee, delta=1e-6):
     from dp_accounting.pld import PLDAccountant
 
-    return (
-        PLDAccountant(guarantee.neighboring_relation).compose(guarantee.dp_event).get_epsilon(delta)
-    )
+    accountant = PLDAccountant(guarantee.neighboring_relation)
+    return accountant.compose(guarantee.dp_event).get_epsilon(delta)
 
 
 @pytest.mark.slow
@@ -248,9 +246,8 @@ def test_relations():
     assert GaussianDP(1.0).neighboring_relation is relations.ADD_OR_REMOVE_ONE
     assert subsampling(poisson()).neighboring_relation is relations.REPLACE_ONE
     zcdp = RenyiDP(LinearCurve(0.3))
-    accountant = dp_accounting.rdp.RdpAccountant(
-        neighboring_relation=zcdp.neighboring_relation
-    ).compose(zcdp.dp_event)
+    accountant = dp_accounting.rdp.RdpAccountant(neighboring_relation=zcdp.neighboring_relation)
+    accountant.compose(zcdp.dp_event)
     assert accountant.get_epsilon(1e-6) >= zcdp.epsilon(1e-6)
     assert accountant.get_epsilon(1e-6) == pytest.approx(zcdp.epsilon(1e-6), rel=1e-2)
     for guarantee in (ApproximateDP(1.0), subsampling(fresh())):
@@ -275,9 +272,8 @@ def test_calibrate_to_risk(n_steps):
         mu = tightest(calibrate(mu=target, n_steps=n_steps, **PROBLEM)).guarantee.mu
         assert target * (1 - 1e-12) <= mu <= target
     for target in (1e-3, 0.1, 0.9):
-        advantage = tightest(
-            calibrate(advantage=target, n_steps=n_steps, **PROBLEM)
-        ).guarantee.advantage
+        run = calibrate(advantage=target, n_steps=n_steps, **PROBLEM)
+        advantage = tightest(run).guarantee.advantage
         assert target * (1 - 1e-9) <= advantage <= target
 
 
@@ -316,9 +312,8 @@ def test_report_says_what_was_spent_and_assumed():
     )
     stored = json.loads(json.dumps(report.as_dict()))
     assert stored["spent"]["epsilon"] == best.guarantee.epsilon(1e-6)
-    assert stored["attacker"]["true positive rate at 0.1% false positives"] == pytest.approx(
-        1 - best.guarantee.tradeoff(0.001)
-    )
+    rate = stored["attacker"]["true positive rate at 0.1% false positives"]
+    assert rate == pytest.approx(1 - best.guarantee.tradeoff(0.001))
     assert stored["theorem"]["bound"] == "last_iterate"
     assert stored["theorem"]["n_steps"] == 500
     assert stored["other bounds"]["composition"] > stored["spent"]["epsilon"]
@@ -343,10 +338,7 @@ def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
     epochs = PrivacyDynamicsDisplay.from_mechanism(batches, n_points=10, plot=False)
     first = replace(batches, n_epochs=1, noise_multiplier=np.linspace(4, 5, 18)[:6])
     assert epochs.curves["composition"][0] == composition(first).epsilon(1e-6)
-    with pytest.raises(
-        UnsupportedMechanismError,
-        match=r"max_steps=41: the steps differ, .* nothing of steps after 40",
-    ):
+    with pytest.raises(UnsupportedMechanismError, match=r"max_steps=41: .* of steps after 40"):
         PrivacyDynamicsDisplay.from_mechanism(m, max_steps=41)
     model = PrivateLogisticRegression(epsilon=20.0, delta=1e-6, classes=[0, 1], conditioning=None)
     model.fit(np.eye(2)[[0, 1] * 75], [0, 1] * 75)
@@ -367,9 +359,7 @@ def test_displays_show_no_part_of_what_was_spent_as_the_whole():
     model = PrivateLogisticRegression(classes=[False, True], delta=1e-4, conditioning=None)
     pipeline = make_pipeline(PrivateScaler(delta=1e-4), model).fit(X, X[:, 0] > 0)
     for display in (PrivacyDynamicsDisplay, TradeoffDisplay):
-        with pytest.raises(
-            ValueError, match=r"has several private steps: .*total_privacy\(pipeline\)"
-        ):
+        with pytest.raises(ValueError, match=r"several private steps: .*total_privacy\(pipeline\)"):
             display.from_estimator(pipeline)
         with pytest.raises(ValueError, match="has no privacy_"):
             display.from_estimator(LogisticRegression().fit(X, X[:, 0] > 0))
@@ -395,10 +385,7 @@ def test_displays_show_no_part_of_what_was_spent_as_the_whole():
 
 
 def test_what_has_no_mu_says_so():
-    with pytest.raises(
-        AttributeError,
-        match=r"ApproximateDP is no Gaussian guarantee and has no mu: ask its epsilon\(delta\)",
-    ):
+    with pytest.raises(AttributeError, match=r"ApproximateDP .* no mu: ask its epsilon\(delta\)"):
         ApproximateDP(1.0).mu  # noqa: B018
     assert not hasattr(ApproximateDP(1.0), "nu")
 
@@ -432,20 +419,13 @@ def test_senseless_numbers_are_refused_by_records_and_guarantees():
             '{"version": 3, "type": "RenyiDP", "curve": {"type": "SummedCurve", "curves": []}}'
         ),
     ):
-        with pytest.raises(
-            ValueError, match=r"must be|must hold|no record|not a stored|unknown|holds no"
-        ):
+        with pytest.raises(ValueError, match=r"must be|must hold|no record|not a stored|unknown"):
             make()
 
 
 def test_noise_for_a_pure_budget():
     """Where no noise gives one, it is refused; a Laplace step has it."""
-    for record in (
-        Gaussian,
-        lambda z: poisson(noise_multiplier=z),
-        lambda z: descent(noise_multiplier=z),
-    ):
-        with pytest.raises(
-            CalibrationError, match="delta=0: this mechanism has no pure-epsilon guarantee"
-        ):
+    noisy = lambda z: poisson(noise_multiplier=z), lambda z: descent(noise_multiplier=z)
+    for record in (Gaussian, *noisy):
+        with pytest.raises(CalibrationError, match=r"delta=0: .* no pure-epsilon guarantee"):
             least_noise(record, 1.0, 0)

@@ -24,12 +24,8 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.core.losses import logistic
-from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import ClusterError
-from skdpdyn.kernels.passes import Gradients
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import (
@@ -45,9 +41,8 @@ from skdpdyn.solvers import (
 
 distributed, dask = map(pytest.importorskip, ("distributed", "dask"))
 pytest.importorskip("dask.dataframe")
-driver, worker, collections = (
-    import_module(f"skdpdyn.data.cluster.{name}") for name in ("driver", "worker", "dask")
-)
+parts = ("driver", "worker", "dask")
+driver, worker, collections = (import_module(f"skdpdyn.data.cluster.{one}") for one in parts)
 pytestmark = pytest.mark.system
 
 # Two chunks of sums for conditioning, and edges of gradients' chunks between them
@@ -67,10 +62,10 @@ def here():
         yield client
 
 
-def rows_of(X, y=None, lengths=None, numeric=False, exposure=None):
+def rows_of(X, y, lengths, numeric=False):
     """The rows of arrays, on the cluster, in partitions of some lengths."""
-    X, y, exposure = (None if part is None else remote(part, lengths) for part in (X, y, exposure))
-    return collections.cluster_rows(X, y, numeric, y is not None, exposure)
+    X, y = remote(X, lengths), remote(y, lengths)
+    return collections.cluster_rows(X, y, numeric, True, None)
 
 
 def remote(array, lengths):
@@ -95,52 +90,8 @@ def cut(n_samples, n_parts, multiple=1):
     return np.diff(edges).astype(int).tolist()
 
 
-def problem(X):
-    return Objective(logistic, *X.shape, data_norm=1.0, alpha=0.1, clip=1.0, intercept_scaling=0.25)
-
-
 def identity(y):
     return y
-
-
-def all_sums(rows, objective):
-    """All that a fit may ask of rows: sums of conditioning, sums of gradients, counts."""
-    thresholds = np.linspace(0, 2, 9)
-    moments = [rows.target_sum(), rows.column_sums(), rows.column_sums(0.5)]
-    moments += [rows.products(1.0, 0.25), rows.target_sum(0.1)]
-    counts = [list(rows.counts(of, thresholds, 0.1)) for of in ("norms", "distances")]
-    gradients = []
-    row_map = RowMap(None, np.linspace(1, 2, rows.shape[1]), norm=1.5, radius=1.0)
-    for mapped in (rows.with_map(row_map), rows.with_map(row_map).with_norm(0.7)):
-        counts.append(list(mapped.counts("lengths", thresholds)))
-        moments += [mapped.column_squares(), mapped.second_moment()]
-        point = np.linspace(0, 1, objective.n_parameters)
-        gradients += [mapped.gradient(objective, point), mapped.gradient(objective, -point)]
-    return {"moments": moments, "gradients": gradients, "counts": counts}
-
-
-@pytest.mark.parametrize("kind", ["dense", "csr", "float32"])
-@pytest.mark.parametrize("n_parts", [1, 2, 7])
-def test_sums_have_the_bits_of_local_ones(kind, n_parts):
-    """Where partitions end with chunks; else they are as close as rounding has them."""
-    X, y = data(dtype=np.float32 if kind == "float32" else np.float64)
-    X = sparse.csr_array(X * (np.abs(X) > 0.3)) if kind == "csr" else X
-    y, exposure = y / 5, np.linspace(0.5, 2, len(y))
-    local, objective = LocalRows(X, y, exposure=exposure), problem(X)
-    n_chunks = Gradients.of(replace(objective, exact=True), local).n_chunks
-    edges = {"moments": local.moment_edges(), "gradients": local.chunk_edges(n_chunks)}
-    expected = all_sums(local, objective)
-    for aligned, multiples in edges.items():
-        lengths = cut(len(y), n_parts, int(multiples[1]))
-        rows = rows_of(X, y, lengths, exposure=exposure).with_targets(identity)
-        found = all_sums(rows, objective)
-        rows.close()
-        assert found["counts"] == expected["counts"]
-        for name, sums in expected.items():
-            for ours, theirs in zip(found[name], sums, strict=True):
-                np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * len(y))
-                if name == aligned or n_parts == 1:
-                    np.testing.assert_array_equal(ours, theirs)
 
 
 BINARY = {"classes": [False, True]}
@@ -152,9 +103,7 @@ MODELS = {
     "softmax": PrivateSoftmaxRegression(classes=[0, 1, 2]),
     "svc": PrivateLinearSVC(**BINARY),
     "weights": PrivateLogisticRegression(**BINARY, class_weight={True: 3.0}),
-    "private weights": PrivateLogisticRegression(
-        **BINARY, class_weight="private", solver=NoisyGD(n_steps=5)
-    ),
+    "private weights": PrivateLogisticRegression(**BINARY, class_weight="private"),
     "diagnostics": PrivateRidge(target_bounds=(-1, 1), diagnostics=True),
     "ridge": PrivateRidge(target_bounds=(-5, 5)),
     "statistics": PrivateRidge(target_bounds=(-5, 5), solver=SufficientStatistics()),
@@ -477,9 +426,8 @@ def test_scalers_and_pipelines_train_there_too():
     table, _ = frame(X)
     assert scaler.fit(table).feature_names_in_[0] == "column 0"
     steps = BoundsScaler((-3, 3), (-0.4, 0.4)), RowMapper(0.9), MODELS["plain"]
-    model = make_pipeline(*copy.deepcopy(steps)).set_params(
-        privatelogisticregression__random_state=0
-    )
+    model = make_pipeline(*copy.deepcopy(steps))
+    model.set_params(privatelogisticregression__random_state=0)
     expected = copy.deepcopy(model).fit(X, y > 0)
     np.testing.assert_allclose(model.fit(far, far_y)[-1].coef_, expected[-1].coef_)
     with pytest.raises(ValueError, match="groups needs all rows in memory"):

@@ -224,9 +224,8 @@ def test_curves_are_found_by_a_large_budget():
     X = rng.beta(1, 4, (N, 6))
     curves = np.sin(6 * X[:, 0]) + 3 * (X[:, 1] - 0.3) ** 2 + 2 * np.abs(X[:, 2] - 0.2) + X[:, 3]
     y = curves + 0.3 * rng.normal(size=N)
-    model = PrivateGAMRegressor(
-        1000.0, 1e-11, bounds=(0, 1), target_bounds=(-2, 6), random_state=0
-    ).fit(X, y)
+    options = {"bounds": (0, 1), "target_bounds": (-2, 6), "random_state": 0}
+    model = PrivateGAMRegressor(1000.0, 1e-11, **options).fit(X, y)
     assert np.std(model.predict(X) - curves) <= 0.04 * np.std(curves)
 
 
@@ -239,9 +238,8 @@ def test_curves_of_classes_are_as_near_as_chance_lets_a_fit_be(shift):
     X = rng.uniform(-1, 1, (N, 6))
     odds = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] - 0.4 * np.abs(X[:, 2]) - shift
     y = rng.random(N) < expit(odds)
-    model = PrivateGAMClassifier(
-        1000.0, 1e-12, bounds=(-1, 1), classes=[0, 1], interactions=None, random_state=0
-    ).fit(X, y)
+    options = {"classes": [0, 1], "interactions": None, "random_state": 0}
+    model = PrivateGAMClassifier(1000.0, 1e-12, bounds=(-1, 1), **options).fit(X, y)
     found = model.decision_function(X)
     chance = math.sqrt(model.expansion_.n_features / np.sum(expit(odds) * expit(-odds)))
     assert np.std(found - odds) < 1.2 * chance
@@ -365,10 +363,9 @@ def test_enough_records_give_slopes_and_no_warning(name):
 
 
 def test_where_noise_is_as_large_as_a_share_all_shares_are_equal():
+    model = PrivateLogisticRegression(epsilon=0.02, classes=[False, True])
     with pytest.warns(PrivacyUtilityWarning):
-        model = PrivateLogisticRegression(epsilon=0.02, classes=[False, True]).fit(
-            ROWS[:50], SIGNAL[:50]
-        )
+        model.fit(ROWS[:50], SIGNAL[:50])
     np.testing.assert_allclose(model.predict_proba(ROWS[:1]), 0.5, atol=1e-12)
 
 

@@ -1,9 +1,11 @@
 """The converging bounds: on conditioned rows, by Theorem 4, and beside composition."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from runs import descent
 from sklearn.base import clone
 
 from skdpdyn import (
@@ -22,7 +24,6 @@ from skdpdyn.privacy import (
     Budget,
     Composition,
     Gaussian,
-    NoisyGradientDescent,
     calibrate,
     check_report,
     composition,
@@ -148,12 +149,8 @@ def test_theorem_4_names_the_steps_that_are_too_many():
 
 
 def test_a_converged_run_costs_the_same_however_long():
-    record = NoisyGradientDescent(
-        n_steps=10**7, noise_multiplier=60.0, step_size=2.0, strong_convexity=0.1, smoothness=0.4
-    )
-    longer = NoisyGradientDescent(
-        n_steps=10**9, noise_multiplier=60.0, step_size=2.0, strong_convexity=0.1, smoothness=0.4
-    )
+    record = descent(n_steps=10**7, noise_multiplier=60.0, step_size=2.0, smoothness=0.4)
+    longer = replace(record, n_steps=10**9)
     assert last_iterate(longer).mu == pytest.approx(last_iterate(record).mu, rel=1e-12)
     assert composition(longer).mu == pytest.approx(10 * composition(record).mu, rel=1e-12)
     assert last_iterate(record).mu == pytest.approx(math.sqrt(1.8 / 0.2) / 60, rel=1e-9)

@@ -44,9 +44,8 @@ def simulated(n_samples, n_features=10, seed=0):
 
 
 def problem(n_samples, clip=0.7, alpha=0.2):
-    return Objective(
-        poisson(LARGEST), n_samples, 3, 1.0, alpha=alpha, clip=clip, intercept_scaling=0.5
-    )
+    options = {"alpha": alpha, "clip": clip, "intercept_scaling": 0.5}
+    return Objective(poisson(LARGEST), n_samples, 3, 1.0, **options)
 
 
 def records(n_samples=90, layout=np.ascontiguousarray, row_map=None, weight=None):
@@ -96,17 +95,9 @@ def test_every_solver_learns_with_the_exposure_as_an_offset(layout, row_map, wei
     for k, step in enumerate(steps):
         part = slice(30 * k, 30 * k + 30)
         expected = expected - step * (mean(expected, part, 30) + 0.2 * expected)
-    descend_on_batches(
-        theta,
-        objective,
-        rows,
-        batches=FixedBatches(30),
-        divisor=30.0,
-        step_size=steps,
-        noise_std=np.zeros(3),
-        radius=math.inf,
-        generator=generator(),
-    )
+    batches = {"batches": FixedBatches(30), "divisor": 30.0, "radius": math.inf}
+    steps_of = {"step_size": steps, "noise_std": np.zeros(3), "generator": generator()}
+    descend_on_batches(theta, objective, rows, **batches, **steps_of)
     np.testing.assert_allclose(theta, expected, rtol=1e-9)
 
     theta = minimise(objective, rows, tolerance=1e-9)
@@ -264,8 +255,6 @@ def test_what_is_public_of_counts():
         model = PrivatePoissonRegressor().fit(X, -y)
     assert caught[0].filename == __file__
     assert model.target_bounds_ == (0.0, 1.0)
-    same = [
-        PrivatePoissonRegressor(target_bounds=(0, 3), random_state=0).fit(X, counts).coef_
-        for counts in (y, np.clip(y, 0, 3))
-    ]
+    capped = PrivatePoissonRegressor(target_bounds=(0, 3), random_state=0)
+    same = [capped.fit(X, counts).coef_ for counts in (y, np.clip(y, 0, 3))]
     np.testing.assert_array_equal(*same)

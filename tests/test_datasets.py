@@ -70,10 +70,8 @@ def test_counts(complete):
     assert adult.data.shape == (n_samples, 14)
     assert adult.frame.shape == (n_samples, 15)
     assert adult.target.value_counts().to_dict() == {"<=50K": low, ">50K": high}
-    assert dict(zip(*np.unique(adult.split, return_counts=True), strict=True)) == {
-        "train": train,
-        "test": test,
-    }
+    assert adult.split.tolist().count("train") == train
+    assert adult.split.tolist().count("test") == test
     missing = (adult.data == "?").any(axis=1).sum()
     assert missing == (0 if complete else 3_620)
 
@@ -123,12 +121,10 @@ def test_categories_list_every_level(complete):
         assert occurring <= set(levels), name
         assert levels == sorted(set(levels)), name
     # One level of the census form, "Never-worked", occurs only beside a missing occupation
-    unused = {
-        name: set(levels) - set(adult.data[name]) for name, levels in adult.categories.items()
-    }
-    assert {name: levels for name, levels in unused.items() if levels} == (
-        {"workclass": {"Never-worked"}} if complete else {}
-    )
+    held = {name: set(adult.data[name]) for name in adult.categories}
+    unused = {name: set(levels) - held[name] for name, levels in adult.categories.items()}
+    beside = {"workclass": {"Never-worked"}} if complete else {}
+    assert {name: levels for name, levels in unused.items() if levels} == beside
 
 
 @pytest.mark.parametrize(("as_frame", "complete"), [(True, False), (False, True)])
@@ -155,9 +151,8 @@ try:
 except ImportError as error:
     print(error.name)
 """
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", program]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.stdout.splitlines() == ["(45222, 14) (45222,)", "(20000, 9)", "pandas"], run.stderr
 
 

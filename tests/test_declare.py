@@ -75,11 +75,8 @@ def test_labels_of_numbers_are_bought_without_a_word(kind):
 
 def test_several_classes_are_those_up_to_the_largest_that_shows():
     for kind in CLASSIFIERS[2:]:
-        for y, expected in (
-            (THREE, [0, 1, 2]),
-            (THREE + 1, [1, 2, 3]),
-            (THREE + 7, [*range(1, 10)]),
-        ):
+        cases = (THREE, [0, 1, 2]), (THREE + 1, [1, 2, 3]), (THREE + 7, [*range(1, 10)])
+        for y, expected in cases:
             model = kind(epsilon=3.0).fit(X, y)
             assert model.classes_.tolist() == expected
             assert np.mean(model.predict(X) == y) > 0.6
@@ -116,9 +113,8 @@ def test_rows_whose_weights_are_all_1_are_summed_to_the_same_bits(loss, dtype):
     rows, y = X.astype(dtype), THREE % max(2, loss.n_outputs)
     row_map = RowMap(np.array([0.1, -0.2]), np.array([[1.0, 0.5], [0.0, 2.0]]), 1.0, 3.0)
     objective = Objective(loss, *X.shape, 1.0, clip=0.7, intercept_scaling=0.25, spread=9.0)
-    plain, ones = (
-        LocalRows(rows, y.astype(float), weight, row_map) for weight in (None, np.ones(len(X)))
-    )
+    y = y.astype(float)
+    plain, ones = (LocalRows(rows, y, weight, row_map) for weight in (None, np.ones(len(X))))
     point = np.linspace(-0.5, 0.5, objective.n_parameters)
     for sums in (lambda of: of.gradient(objective, point), LocalRows.second_moment):
         np.testing.assert_array_equal(sums(plain), sums(ones))

@@ -140,9 +140,8 @@ def test_the_rows_of_a_person_weigh_one_together(most_rows):
     X, y = data()
     persons = np.sort(np.random.default_rng(1).integers(len(y) // 3, size=len(y)))
     _, persons = np.unique(persons, return_inverse=True)
-    private = PrivateRidge(
-        100.0, 1e-6, target_bounds=BOUNDS, diagnostics=True, max_rows_per_person=most_rows, **SHORT
-    )
+    options = {"diagnostics": True, "max_rows_per_person": most_rows, **SHORT}
+    private = PrivateRidge(100.0, 1e-6, target_bounds=BOUNDS, **options)
     private.fit(X, y, groups=persons)
     used = rows_of(X, y, persons, 100 if most_rows == "auto" else most_rows)
     assert_true(private.diagnostics_, true_shares(used.X, used.y, used.weight))

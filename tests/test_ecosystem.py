@@ -119,10 +119,8 @@ def test_a_total_has_a_line_for_each_step_and_names_models_by_theirs():
         ]
     ).fit(X, Y)
     total = total_privacy(pipeline)
-    assert [name for name, _ in total.parts] == [
-        "centre (PrivateScaler)",
-        "model (PrivateLogisticRegression)",
-    ]
+    names = ["centre (PrivateScaler)", "model (PrivateLogisticRegression)"]
+    assert [name for name, _ in total.parts] == names
     assert total.free == (
         ("scale", "BoundsScaler scales by public bounds"),
         ("log", "FunctionTransformer(arctan) acts on each number by itself"),
@@ -334,11 +332,7 @@ print("fine")
 @pytest.mark.system
 def test_arrays_of_other_libraries():
     pytest.importorskip("array_api_strict")
-    run = subprocess.run(
-        [sys.executable, "-c", ARRAYS],
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    command = [sys.executable, "-c", ARRAYS]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.stdout == "fine\n", run.stderr

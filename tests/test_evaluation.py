@@ -63,34 +63,6 @@ def record(monkeypatch):
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("name", MODELS)
-def test_sensitivity(name, adjacency, monkeypatch):
-    """Exact numbers move by what their noise is for at the most, and by 0.9 of it somewhere."""
-    model, y = MODELS[name]
-    calls, moved, options = record(monkeypatch), [], {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
-    targets = {"two": [False, True], "three": [0, 1, 2], "regression": [-9.0, 0.0, 4.0]}[name]
-    records = [(row, target) for row in 50 * np.eye(2) for target in targets]
-    records += [(-row, target) for row, target in records]
-    for row, target in records:
-        calls.clear()
-        A, b = np.vstack([row[None], X]), np.append([target], y).astype(y.dtype)
-        evaluate(model, A, b, adjacency=adjacency, **options)
-        found = evaluate(model, X, y, adjacency=adjacency, **options)
-        half = len(calls) // 2
-        pairs = zip(calls[:half], calls[half:], strict=True)
-        moved.append([point - other for (point, _), (other, _) in pairs])
-    scales = [scale for _, scale in calls[half:]]
-    if adjacency == "replace_one":
-        moved = [[a - b for a, b in zip(one, two, strict=True)] for one in moved for two in moved]
-    parts = getattr(found.mechanism_, "mechanisms", (found.mechanism_,))
-    for k, (part, scale) in enumerate(zip(parts, scales, strict=True)):
-        worst = max(np.linalg.norm(change[k]) for change in moved) * part.noise_multiplier / scale
-        assert 0.9 < worst <= 1
-    assert found.privacy_.epsilon(1e-6) == pytest.approx(1.0)
-    assert found.privacy_.epsilon(1e-6) <= 1.0
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("name", MODELS)
 def test_a_person_moves_a_score_as_one_row_does(name, adjacency, monkeypatch):
     """A person with 1 to 99 rows, all alike or not; rows that everyone repeats change nothing."""
     model, y = MODELS[name]
@@ -211,9 +183,8 @@ def test_bins_of_equal_numbers_and_intervals_for_the_population(prevalence):
         assert sizes.max() < 2.5 * 20_000 / found.thresholds.size
         truth = roc_auc_score(y, rows)
         off.append(found.roc_auc.value - truth)
-        for k, (one, of) in enumerate(
-            ((found.roc_auc, truth), (found.population.roc_auc, population))
-        ):
+        areas = (found.roc_auc, truth), (found.population.roc_auc, population)
+        for k, (one, of) in enumerate(areas):
             held[k] += one.low <= of <= one.high
     assert min(held) >= 27
     assert abs(np.mean(off)) < 5 * max(np.std(off) / 40**0.5, 0.0002)
@@ -314,9 +285,8 @@ def test_displays():
     assert again.ax_ is roc.ax_
     assert "model, AUC 0." in roc.ax_.get_legend_handles_labels()[0][0].get_label()
     calibration = PrivateCalibrationDisplay.from_evaluation(found, n_groups=4)
-    assert len(calibration.line_.get_xdata()) == sum(
-        not math.isnan(one.value) for one in calibration.observed
-    )
+    shown = [one for one in calibration.observed if not math.isnan(one.value)]
+    assert len(calibration.line_.get_xdata()) == len(shown)
     plt.close("all")
     three = evaluate(*MODELS["three"][:1], X, THREE, epsilon=1.0)
     with pytest.raises(ValueError, match="a ClassEvaluation has no such curve"):
@@ -362,9 +332,8 @@ def test_weighted_metrics_are_those_of_scikit_learn(kind, persons):
     weights = np.where(RAW > 0.5, 2.0, 0.5)
     groups = np.arange(600) // 3 if persons else None
     options = {"epsilon": 1e6, "groups": groups, **BOUNDS[kind]}
-    found = evaluate(
-        model, X, target, sample_weight=weights, weight_bounds=(0.5, 2.0), random_state=0, **options
-    )
+    given = {"sample_weight": weights, "weight_bounds": (0.5, 2.0), "random_state": 0}
+    found = evaluate(model, X, target, **given, **options)
     given = {"sample_weight": weights}
     predicted = model.predict(X)
     if kind == "regression":

@@ -43,10 +43,8 @@ PROMISES = {
 
 
 def test_every_example_has_a_promise():
-    names = {
-        path.relative_to(EXAMPLES).with_suffix("").as_posix()
-        for path in EXAMPLES.rglob("plot_*.py")
-    }
+    paths = [path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("plot_*.py")]
+    names = {path.with_suffix("").as_posix() for path in paths}
     assert set(PROMISES) == names
 
 

@@ -202,11 +202,8 @@ def test_onnx_takes_raw_tables():
     frame = pandas.DataFrame({"a": gaps[:, 0], "w": level, "k": rng.integers(0, 3, N_SAMPLES)})
     for categories in ({"w": ["x", "y", "7"], "k": [0, 1]}, {"w": "auto", "k": [1, 2]}):
         options = {"bounds": {"a": (-3, 3)}, "categories": categories}
-        given = {
-            "a": gaps[:, :1],
-            "w": frame[["w"]].fillna("").to_numpy(),
-            "k": frame[["k"]].to_numpy(float),
-        }
+        text = frame[["w"]].fillna("").to_numpy()
+        given = {"a": gaps[:, :1], "w": text, "k": frame[["k"]].to_numpy(float)}
         models = [
             PrivateGAMClassifier(30.0, classes=["no", "yes"], **options).fit(frame, LABELS),
             PrivateGAMRegressor(30.0, target_bounds=(-2, 2), **options).fit(frame, X[:, 0]),
@@ -342,9 +339,7 @@ def test_numbers_that_do_not_agree_are_refused_with_good_checksums(released, tmp
 
 
 @pytest.mark.filterwarnings("ignore:this Private")
-def test_files_that_are_cut_or_changed_anywhere_are_refused_in_a_sentence(
-    released, tmp_path, capsys
-):
+def test_files_cut_or_changed_anywhere_are_refused_in_a_sentence(released, tmp_path, capsys):
     """With good checksums, whatever is in them: no traceback, and no other model."""
     rng, folder = np.random.default_rng(1), copied(released[1], tmp_path)
     for name in (io.REPORT, io.CARD, io.REGISTRY, io.MODEL):

@@ -50,10 +50,7 @@ def test_estimator(estimator, check):
 
 
 def test_no_law_hides_another():
-    laws = [
-        law
-        for suite in (test_losses, test_models, test_solvers_conformance)
-        for law in suite.__all__
-    ]
+    suites = test_losses, test_models, test_solvers_conformance
+    laws = [law for suite in suites for law in suite.__all__]
     assert len(laws) == len(set(laws))
     assert len(laws) > 30

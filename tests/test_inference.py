@@ -53,9 +53,8 @@ def test_table():
     assert list(columns.index) == ["age", "<b>", "income of the last year", "intercept"]
     assert list(columns)[:6] == ["coef", "std err", "z", "P>|z|", "[0.05", "0.95]"]
     np.testing.assert_allclose(columns["odds ratio"], np.exp(columns["coef"]))
-    np.testing.assert_allclose(
-        (columns["0.95]"] - columns["[0.05"]) / columns["std err"], 2 * 1.6448536, rtol=1e-6
-    )
+    widths = (columns["0.95]"] - columns["[0.05"]) / columns["std err"]
+    np.testing.assert_allclose(widths, 2 * 1.6448536, rtol=1e-6)
     assert np.all((table.pvalues < 0.1) == (table.conf_int().prod(axis=1) > 0))
     assert list(table.to_frame()) == list(columns)[:6]
     text = table.as_text(odds_ratios=True)

@@ -17,10 +17,6 @@ def _half(x):
     return x / 2
 
 
-def _not_compilable(x):
-    return x.no_such_attribute
-
-
 def _power_of_two(exponent):
     return double_of_bits((exponent + 1023) << 52)
 

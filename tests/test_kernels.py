@@ -83,9 +83,8 @@ def test_against_numpy_on_the_same_noise(layout, loss, n_samples, n_features, ch
     objective = problem(loss, X, **changes)
     for radius in (math.inf, 0.05):
         ours = run(objective, LAYOUTS[layout](X), y, radius=radius)
-        np.testing.assert_allclose(
-            ours, by_numpy(objective, X, y, radius=radius), rtol=1e-8, atol=1e-9
-        )
+        exact = by_numpy(objective, X, y, radius=radius)
+        np.testing.assert_allclose(ours, exact, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [*range(3, 12), 16, 17, 25])
@@ -107,9 +106,8 @@ def test_any_number_of_classes(n_classes):
 def test_large_data_against_numpy(layout, loss, shape):
     """Branches for many rows, for more than a cache holds, and for more columns."""
     X, y = data(loss, *shape)
-    np.testing.assert_allclose(
-        run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y), rtol=1e-7, atol=1e-9
-    )
+    found, exact = run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y)
+    np.testing.assert_allclose(found, exact, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python takes any array")
@@ -231,9 +229,8 @@ def test_chunks_do_not_outgrow_the_rows():
         n_chunks = count_chunks((n_samples, n_features), np.float32, False, n_sums)
         n_bytes = 4 * n_samples * n_features
         assert 1 <= n_chunks <= 64
-        assert n_chunks == 1 or (
-            n_chunks * n_sums * 8 <= n_bytes / 4 and n_samples >= 256 * n_chunks
-        )
+        fits = n_chunks * n_sums * 8 <= n_bytes / 4 and n_samples >= 256 * n_chunks
+        assert n_chunks == 1 or fits
         edges = chunk_edges(n_samples, n_chunks)
         assert edges[0] == 0
         assert edges[-1] == n_samples
@@ -279,9 +276,8 @@ def test_the_sums_of_short_rows_take_no_more_than_a_quarter_of_x(monkeypatch):
 
     monkeypatch.setattr(passes, "chunk_sums", sums)
     np.testing.assert_array_equal(run(problem(logistic, X), X, y, n_threads=2), one)
-    np.testing.assert_array_equal(
-        minimise(objective, threaded(LocalRows(X, y), 2), tolerance=tolerance), minimiser
-    )
+    by_two = minimise(objective, threaded(LocalRows(X, y), 2), tolerance=tolerance)
+    np.testing.assert_array_equal(by_two, minimiser)
     assert room == [1, 1]
 
 
@@ -324,9 +320,8 @@ def test_a_chunk_sums_its_own_rows_alone(layout, loss, dtype, start, stop):
     X, y = data(loss, 120, 11, dtype)
     objective = problem(loss, X)
     alone = gradient_sum(objective, layout(X[start:stop]), y[start:stop], 0.3)
-    np.testing.assert_array_equal(
-        gradient_sum(objective, layout(X), y, 0.3, rows=(start, stop)), alone
-    )
+    among = gradient_sum(objective, layout(X), y, 0.3, rows=(start, stop))
+    np.testing.assert_array_equal(among, alone)
 
 
 def in_single(norms, exposure, limits, *of_limit):
@@ -356,9 +351,8 @@ def test_no_gradient_exceeds_the_bound_by_one_bit(layout, loss, dtype):
         X, y = data(loss, 1, 3, dtype, seed)
         objective = problem(loss, X, clip=0.4, data_norm=0.7)
         for weight in (0.0, 1.0, -3.0, 1e30, math.inf, math.nan):
-            norm = np.sqrt(
-                np.sum(gradient_sum(objective, layout(X), y, weight).astype(np.longdouble) ** 2)
-            )
+            gradient = gradient_sum(objective, layout(X), y, weight).astype(np.longdouble)
+            norm = np.sqrt(np.sum(gradient**2))
             assert norm <= objective.lipschitz
             largest = max(largest, norm)
     assert largest > 0.999 * objective.lipschitz
@@ -406,9 +400,8 @@ def test_predictions_that_are_not_numbers_have_the_largest_residual(layout, weig
     X = np.array([[0.3, -0.4]])
     objective = problem(squared, X, intercept_scaling=0.0)
     expected = X[0] / np.linalg.norm(X) * objective.lipschitz
-    np.testing.assert_allclose(
-        gradient_sum(objective, layout(X), np.zeros(1), weight)[:2], expected, rtol=1e-9
-    )
+    found = gradient_sum(objective, layout(X), np.zeros(1), weight)[:2]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def raw_predictions(raw_prediction, y, out):

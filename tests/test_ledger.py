@@ -210,11 +210,7 @@ def test_leaks_are_refused_before_and_shown_after(ledger):
         ("new", GaussianDP(0.1), {"dates": ("2026-03", None)}, "must be a pair"),
         ("new", GaussianDP(0.1), {"dates": ("2026-03-02", "2026-03-01")}, "no later than the last"),
         ("new", GaussianDP(0.1), {"dates": "2026-03-02"}, "must be a pair"),
-        (
-            *("new", GaussianDP(0.1)),
-            {"disjoint": ("month", "a"), "dates": (None, None)},
-            "give one of them",
-        ),
+        ("new", GaussianDP(0.1), {"disjoint": ("a", "b"), "dates": (None, None)}, "give one of"),
     ],
 )
 def test_senseless_reservations_change_nothing(ledger, path, name, cost, of, message):
@@ -288,11 +284,8 @@ def test_links_modes_and_folders_are_kept(ledger, path, monkeypatch):
     assert link.is_symlink()
     assert ledger.total == GaussianDP(0.1)
     assert path.stat().st_mode & 0o777 == 0o640
-    assert {file.name for file in path.parent.iterdir()} == {
-        "books.json",
-        "books.json.lock",
-        "link.json",
-    }
+    names = {file.name for file in path.parent.iterdir()}
+    assert names == {"books.json", "books.json.lock", "link.json"}
 
 
 def test_every_changed_character_is_refused_or_changes_nothing(ledger, path):
@@ -468,10 +461,8 @@ except BudgetExceededError:
 
 
 def test_threads_take_turns_and_do_not_wait_for_ever(ledger, path, monkeypatch):
-    workers = [
-        threading.Thread(target=ledger.reserve, args=(str(number), GaussianDP(0.01)))
-        for number in range(8)
-    ]
+    costs = [(str(number), GaussianDP(0.01)) for number in range(8)]
+    workers = [threading.Thread(target=ledger.reserve, args=cost) for cost in costs]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -23,9 +23,8 @@ def data(n_samples=60, n_features=3, seed=0):
 
 
 def model(**changes):
-    return PrivateLogisticRegression(
-        **{"epsilon": 2.0, "delta": 1e-4, "classes": [0, 1], "conditioning": None, **changes}
-    )
+    defaults = {"epsilon": 2.0, "delta": 1e-4, "classes": [0, 1], "conditioning": None}
+    return PrivateLogisticRegression(**{**defaults, **changes})
 
 
 # --- what it learns -------------------------------------------------------------------------------
@@ -50,9 +49,8 @@ def test_predictions_agree_with_each_other():
 def test_realised_noise_of_a_whole_fit():
     """Rows of zeros teach nothing. Chi-square, failure probability 1e-6."""
     y = np.tile([0, 1], 10)
-    fitted = model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3)).fit(
-        np.zeros((20, 2000)), y
-    )
+    fitted = model(alpha=0.0, fit_intercept=False, solver=NoisyGD(n_steps=3))
+    fitted.fit(np.zeros((20, 2000)), y)
     std = math.sqrt(3) * math.sqrt(2 * fitted.step_size_) * fitted.sigma_
     statistic = np.sum((fitted.coef_ / std) ** 2)
     assert stats.chi2.ppf(5e-7, 2000) < statistic < stats.chi2.isf(5e-7, 2000)
@@ -82,11 +80,8 @@ def test_defaults_never_read_the_data():
 
 def noise_of(estimator, n_features=500):
     """The noise of a fit that has nothing else: correlation tells whether two share it."""
-    return (
-        estimator.set_params(fit_intercept=False)
-        .fit(np.zeros((20, n_features)), np.tile([0, 1], 10))
-        .coef_.ravel()
-    )
+    rows, y = np.zeros((20, n_features)), np.tile([0, 1], 10)
+    return estimator.set_params(fit_intercept=False).fit(rows, y).coef_.ravel()
 
 
 def assert_independent(noises):
@@ -111,9 +106,8 @@ for _ in range(2):
     os.wait()
 """
     program = program.format(path=os.path.dirname(__file__))
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    command = [sys.executable, "-c", program]
+    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert_independent([np.array(line.split(), dtype=float) for line in out.splitlines()])
 
 
@@ -244,10 +238,7 @@ BAD_PARAMETERS = [
     ({"bound": "langevin", "alpha": 0.0}, "langevin .* needs strong_convexity > 0, not 0.0"),
     ({"bound": "langevin", "solver": LONG}, "langevin .* needs step_size < 1/smoothness"),
     ({"bound": "last_iterate", "solver": LONG}, "last_iterate .* needs step_size <= 2/smoothness"),
-    (
-        {"solver": NoisyGD(n_steps="worst_case"), "alpha": 0.0},
-        "worst-case number of steps is finite only above 0",
-    ),
+    ({"solver": NoisyGD(n_steps="worst_case"), "alpha": 0.0}, "number of steps is finite only"),
 ]
 BAD_FITS = [({}, *records) for records in BAD_RECORDS]
 BAD_FITS += [({"classes": "auto"}, *records) for records in BAD_LABELS]

@@ -114,11 +114,11 @@ def exact_derivative(loss, raw, y):
     if loss.name == "pinball":  # of 0.9, as in LOSSES
         share = (raw[0] - y + mpmath.mpf(PINBALL_WIDTH)) / (2 * mpmath.mpf(PINBALL_WIDTH))
         return [min(max(share, 0), 1) - mpmath.mpf(0.9)]
-    mean = {
-        "logistic": lambda r: 1 / (1 + mpmath.exp(-r)),
-        "poisson": mpmath.exp,
-        "squared": lambda r: r,
-    }[loss.name]
+
+    def inverse_logit(r):
+        return 1 / (1 + mpmath.exp(-r))
+
+    mean = {"logistic": inverse_logit, "poisson": mpmath.exp, "squared": mpmath.mpf}[loss.name]
     return [mean(raw[0]) - y]
 
 
@@ -142,9 +142,8 @@ def test_derivatives_are_off_by_what_the_loss_says(own):
                 exact = exact_derivative(own, [mpmath.mpf(v) for v in r], mpmath.mpf(target))
                 if own.clipped:
                     exact = [min(max(e, -own.lipschitz), own.lipschitz) for e in exact]
-                error = mpmath.norm(
-                    [mpmath.mpf(float(g)) - e for g, e in zip(got, exact, strict=True)]
-                )
+                off = [mpmath.mpf(float(g)) - e for g, e in zip(got, exact, strict=True)]
+                error = mpmath.norm(off)
                 allowed = eps * (own.rounding + mpmath.norm(exact))
                 worst = max(worst, float(error / allowed))
     assert worst <= 1
@@ -213,9 +212,8 @@ def check_constants_of_one_output(loss, targets):
 def check_constants_of_several_outputs(loss, targets):
     """At random, and where the suprema are: a sure mistake, and a tie of two classes."""
     rng = np.random.default_rng(0)
-    raw = rng.standard_normal((2000, loss.n_outputs)) * rng.choice(
-        [0.1, 1.0, 10.0, 60.0], (2000, 1)
-    )
+    sizes = rng.choice([0.1, 1.0, 10.0, 60.0], (2000, 1))
+    raw = rng.standard_normal((2000, loss.n_outputs)) * sizes
     y = rng.choice(targets, 2000)
     raw[0], y[0] = np.append(60, np.zeros(loss.n_outputs - 1)), 1
     slopes = np.linalg.norm(residuals(loss, raw, y), axis=1)
@@ -240,10 +238,7 @@ def test_how_far_a_loss_can_fall_from_zero(loss, targets):
         one = loss.n_outputs == 1
         direction = -np.sign(residuals(loss, [0.0], [y])) if one else np.arange(loss.n_outputs) == y
         raw = steps * direction if one else steps[:, None] * direction
-        slopes = (
-            (residuals(loss, raw, np.full(steps.size, y)) * direction)
-            .reshape(steps.size, -1)
-            .sum(axis=1)
-        )
+        along = residuals(loss, raw, np.full(steps.size, y)) * direction
+        slopes = along.reshape(steps.size, -1).sum(axis=1)
         fallen.append(-np.trapezoid(np.minimum(slopes, 0.0), steps))
     assert max(fallen) == pytest.approx(loss.at_zero, rel=1e-6)
