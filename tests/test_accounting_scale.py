@@ -21,7 +21,6 @@ from skdpdyn.privacy import (
     GaussianDP,
     ObjectivePerturbation,
     OutputPerturbation,
-    PerturbedObjectiveDP,
     ProfileMixture,
     RenyiDP,
     Selection,
@@ -196,22 +195,6 @@ def test_parts_that_are_nothing_at_this_delta_are_judged_by_what_they_add_up_to(
 
 
 # --- the smaller of two forms ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize(("shift", "tilt"), [(0.01, 0.01), (0.003, 0.02), (0.1, 0.3), (1.0, 1.0)])
-def test_objective_perturbation_takes_the_smaller_of_its_two_forms(shift, tilt, adjacency):
-    guarantee = PerturbedObjectiveDP(shift, tilt, adjacency=adjacency)
-    renyi = RenyiDP(guarantee._renyi_curve(), adjacency)
-    deltas = np.geomspace(0.1, 1e-12, 25)
-    epsilons, of_renyi = guarantee.epsilon(deltas), renyi.epsilon(deltas)
-    unsafe = guarantee.delta(of_renyi) > deltas  # in the last digits: there ours is rounded up
-    assert np.all(epsilons <= np.where(unsafe, of_renyi * (1 + 1e-14), of_renyi))
-    assert np.all(np.diff(epsilons) >= 0)
-    assert np.all(guarantee.delta(epsilons) <= deltas * (1 + 1e-8))
-    grid = np.linspace(0, 2 * tilt, 30)
-    assert np.all(np.diff(guarantee.delta(grid)) <= 0)
-    assert np.all(guarantee.delta(grid) <= renyi.delta(grid))
 
 
 # --- documents ------------------------------------------------------------------------------------

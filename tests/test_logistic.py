@@ -65,16 +65,6 @@ def test_delta_defaults_to_one_over_n_squared():
     assert model(delta="auto").fit(X, y).delta_ == 1 / 60**2
 
 
-def test_defaults_never_read_the_data():
-    (X, y), (X2, y2) = data(), data(seed=5)
-    first, second = model().fit(X, y), model().fit(7 * X2, 1 - y2)
-    assert first.mechanism_ == second.mechanism_
-    assert first.privacy_ == second.privacy_
-    public = {"coef_", "intercept_"}
-    for name in [name for name in vars(first) if name.endswith("_") and name not in public]:
-        assert np.all(getattr(first, name) == getattr(second, name)), name
-
-
 # --- randomness -----------------------------------------------------------------------------------
 
 
@@ -117,13 +107,6 @@ def test_ensembles_that_hand_out_seeds_are_marked():
         BaggingClassifier(model(), n_estimators=2).fit(X, y)
 
 
-@pytest.mark.parametrize("state", [np.random.default_rng(0), np.random.RandomState(0)])
-def test_generators_are_refused(state):
-    X, y = data()
-    with pytest.raises(TypeError, match="clones, folds and workers would copy its state"):
-        model(random_state=state).fit(X, y)
-
-
 # --- inside scikit-learn --------------------------------------------------------------------------
 
 
@@ -160,100 +143,39 @@ def test_the_rows_are_not_copied(dtype):
 # --- what it refuses ------------------------------------------------------------------------------
 
 
-def test_which_valid_labels_occur_is_never_an_error():
-    """Errors are per record: any mixture of valid labels fits, of any type."""
-    X, numbers, words = data()[0], ([0.0, 0.5], [-1, 2**40], [0, 1]), ["a", "b"]
-    cases = [(words, object), (words, "U3"), *zip(numbers, (float, np.int64, object), strict=True)]
-    for classes, dtype in cases:
-        for pattern in ([0, 0], [1, 1], [0, 1]):
-            y = np.array([classes[code] for code in pattern * 30], dtype=dtype)
-            assert list(model(classes=classes).fit(X, y).classes_) == classes
-
-
-def test_parameters_beyond_floating_point_are_refused():
-    """All are within it by chance with a probability below 1e-6."""
-    X, y = data()
-    with pytest.raises(FloatingPointError, match="the parameters overflowed"):
-        model(data_norm=1e-40).fit((1e-40 * X).astype(np.float32), y)
-
-
 X, Y = data()
 LONG = NoisyGD(step_size=10.0)
-BAD_RECORDS = [
-    (X * np.nan, Y, "Input X contains NaN"),
-    (X + np.inf, Y, "Input X contains infinity"),
-    (X[:0], Y[:0], r"Found array with 0 sample\(s\)"),
-    (X[:, :0], Y, r"0 feature\(s\)"),
-    (X[:, 0], Y, "Expected 2D array, got 1D array"),
-    (X[None], Y, "Found array with dim 3"),
-    (X + 1j, Y, "Complex data not supported"),
-    (X, Y[:-1], "inconsistent numbers of samples"),
-    (X, None, "requires y to be passed"),
-    (X, np.column_stack([Y, Y]), "y should be a 1d array"),
-    (X, X[:, 0], "y holds labels that are not in classes"),
-    (X * 1e200, Y, "norm exceeds 1.3e[+]154, the largest that float64 can train on: rescale X"),
-    (X, Y + 1, r"y holds labels that are not in classes=\[0, 1\]"),
-    (X, Y.astype(str), "which are numbers"),
+BAD_FITS = [  # beside those of every estimator in test_models.py
+    ({}, X, Y.astype(str), "which are numbers"),
+    ({"classes": "auto"}, X, X[:, 0], "Unknown label type: continuous"),
+    ({"classes": "auto"}, X, np.ones(60), "two classes are needed, and there is only one class"),
+    ({"classes": "auto"}, X, np.arange(60) % 3, "multiclass; use PrivateSoftmaxRegression"),
+    ({"classes": ["a", "b"]}, X, Y, r"\['a', 'b'\], which are strings: .*classes=range\(2\)$"),
+    ({"classes": [0]}, X, Y, "two classes are needed, and there is only one class"),
+    ({"classes": [0, 1, 2]}, X, Y, "Only binary classification is supported"),
+    ({"classes": [0, "a"]}, X, Y, "classes=.* all finite numbers or all strings"),
+    ({"classes": [0, None]}, X, Y, "classes=.* must be labels that can be sorted"),
+    ({"epsilon": 1e300}, X, Y, "no noise can be computed for so extreme a budget"),
+    ({"delta": 0}, X, Y, "delta=0 .* Gaussian noise has no pure-epsilon guarantee"),
+    ({"data_norm": 1e200}, X, Y, r"data_norm=1e\+200 is not between 1e-50 and 1e\+50: rescale"),
+    ({"intercept_scaling": 1e200}, X, Y, "intercept_scaling=.* is not between"),
+    ({"clip": 1e-300}, X, Y, "clip=1e-300 is not between"),
+    ({"alpha": 1.7e308}, X, Y, "alpha=.* is not between"),
+    ({"alpha": 5e-324}, X, Y, "alpha=.* is not between"),
+    ({"solver": NoisyGD(n_steps=10**20)}, X, Y, "n_steps=.* <= 1000000000"),
+    ({"solver": NoisyGD}, X, Y, "solver=.* or an instance of a class of skdpdyn.solvers"),
+    ({"bound": ["tightest"]}, X, Y, "bound=.* must be 'tightest' or one of"),
+    ({"bound": "langevin", "solver": LONG}, X, Y, "langevin .* needs step_size < 1/smoothness"),
+    ({"solver": NoisyGD(n_steps="worst_case"), "alpha": 0}, X, Y, "of steps is finite only above"),
 ]
-BAD_LABELS = [  # for classes="auto"
-    (X, X[:, 0], "Unknown label type: continuous"),
-    (X, np.ones(60), "two classes are needed, and there is only one class"),
-    (X, np.arange(60) % 3, "The type of the target is multiclass; use PrivateSoftmaxRegression"),
-]
-BAD_PARAMETERS = [
-    ({"classes": ["a", "b"]}, r"\['a', 'b'\], which are strings: .*paste: classes=range\(2\)$"),
-    ({"classes": [0]}, "two classes are needed, and there is only one class"),
-    ({"classes": [0, 1, 2]}, "Only binary classification is supported"),
-    ({"classes": {0, 1}}, "classes=.* must be an array-like of labels"),
-    ({"classes": "01"}, "classes='01' must be an array-like of labels"),
-    ({"classes": [0, "a"]}, "classes=.* all finite numbers or all strings"),
-    ({"classes": [0, None]}, "classes=.* must be labels that can be sorted"),
-    ({"epsilon": 0}, "epsilon=0 must be a finite number > 0: the privacy budget"),
-    ({"epsilon": math.nan}, "epsilon=nan must be a finite number > 0"),
-    ({"epsilon": "1"}, "epsilon='1' must be a finite number > 0"),
-    ({"epsilon": 1e300}, "no noise can be computed for so extreme a budget"),
-    ({"delta": 0}, r"delta=0 must be in \(0, 1\): Gaussian noise has no pure-epsilon guarantee"),
-    ({"delta": 1.5}, r"delta=1.5 must be in \(0, 1\)"),
-    ({"delta": "tiny"}, r"delta='tiny' must be a number in \(0, 1\), or 'auto'"),
-    ({"data_norm": 0}, "data_norm=0 must be .* > 0: a public bound on the norm of a row"),
-    ({"data_norm": None}, "data_norm=None must be a finite number > 0"),
-    ({"data_norm": 1e200}, r"data_norm=1e\+200 is not between 1e-50 and 1e\+50: rescale the data"),
-    ({"intercept_scaling": 1e200}, "intercept_scaling=.* is not between"),
-    ({"intercept_scaling": 0.0}, "intercept_scaling=0.0 must be a finite number > 0"),
-    ({"clip": 1e-300}, "clip=1e-300 is not between"),
-    ({"clip": 0.0}, "clip=0.0 must be a finite number > 0: 'auto' or a bound"),
-    ({"alpha": 1.7e308}, "alpha=.* is not between"),
-    ({"alpha": 5e-324}, "alpha=.* is not between"),
-    ({"alpha": -1.0}, "alpha=-1.0 must be a finite number >= 0: 'auto' or"),
-    ({"alpha": math.nan}, "alpha=nan must be a finite number >= 0"),
-    ({"fit_intercept": "yes"}, "fit_intercept='yes' must be True or False"),
-    ({"solver": NoisyGD(n_steps=10**20)}, "n_steps=.* <= 1000000000"),
-    ({"solver": "lbfgs"}, r"solver='lbfgs' must be 'auto', one of \['bassily_sgd'"),
-    ({"solver": NoisyGD}, "solver=.* or an instance of a class of skdpdyn.solvers"),
-    ({"bound": ["tightest"]}, "bound=.* must be 'tightest' or one of"),
-    ({"bound": "moments"}, "bound='moments' must be 'tightest' or one of"),
-    ({"adjacency": "swap"}, "adjacency='swap' must be 'replace_one' or 'add_remove'"),
-    ({"random_state": 1.5}, "random_state=1.5 must be None"),
-    ({"n_jobs": 0}, "n_jobs=0 must be None or an integer, not 0"),
-    ({"bound": "langevin", "alpha": 0.0}, "langevin .* needs strong_convexity > 0, not 0.0"),
-    ({"bound": "langevin", "solver": LONG}, "langevin .* needs step_size < 1/smoothness"),
-    ({"bound": "last_iterate", "solver": LONG}, "last_iterate .* needs step_size <= 2/smoothness"),
-    ({"solver": NoisyGD(n_steps="worst_case"), "alpha": 0.0}, "number of steps is finite only"),
-]
-BAD_FITS = [({}, *records) for records in BAD_RECORDS]
-BAD_FITS += [({"classes": "auto"}, *records) for records in BAD_LABELS]
-BAD_FITS += [(changes, X, Y, message) for changes, message in BAD_PARAMETERS]
-BAD_FITS.append(({"delta": "auto"}, X[:1], Y[:1], "n_samples=1: .* = 1, which protects nothing"))
 
 
 @pytest.mark.parametrize(
     ("changes", "X", "y", "message"), BAD_FITS, ids=[f"{c[0]}-{c[3][:30]}" for c in BAD_FITS]
 )
-def test_bad_input_is_refused_and_nothing_is_half_fitted(changes, X, y, message):
-    estimator = model(**changes)
-    with pytest.raises((ValueError, TypeError), match=message):
-        estimator.fit(X, y)
-    assert not [name for name in vars(estimator) if name.endswith("_")]
+def test_bad_input_is_refused(changes, X, y, message):
+    with pytest.raises(ValueError, match=message):
+        model(**changes).fit(X, y)
 
 
 def test_a_refit_leaves_nothing_of_the_one_before():
