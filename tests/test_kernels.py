@@ -212,15 +212,6 @@ def test_csr_rows_of_any_kind(index):
     assert X.nnz == 2 * tidy.nnz
 
 
-@pytest.mark.parametrize("column", [5, -1])
-def test_csr_columns_that_do_not_exist_are_refused(column):
-    X, y = data(logistic)
-    broken = sparse.csr_array(X)
-    broken.indices[7] = column
-    with pytest.raises(ValueError, match=r"ind(ex|ices)"):
-        run(problem(logistic, X), broken, y)
-
-
 def test_chunks_do_not_outgrow_the_rows():
     """At most 64, of 256 rows or more, and their sums take at most a quarter of X."""
     sizes = (100, 3, 1), (10_000, 20, 1), (10_000, 20, 30), (100_000, 1, 2000)
