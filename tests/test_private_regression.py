@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -33,10 +34,10 @@ def drawn(rng, raw):
     """Return targets of each kind."""
     utilities = np.column_stack([0 * raw, raw, -raw]) + rng.gumbel(size=(N, 3))
     return {
-        "logistic": (raw + rng.logistic(size=N) > 0).astype(int),
+        "logistic": (raw + rng.logistic(size=len(raw)) > 0).astype(int),
         "softmax": np.argmax(utilities, axis=1),
         "counts": rng.poisson(YEARS * np.exp(raw / 2)).astype(float),
-        "numbers": raw + rng.normal(size=N),
+        "numbers": raw + rng.normal(size=len(raw)),
     }
 
 
@@ -100,7 +101,7 @@ def test_the_reference_level_changes_nothing_but_names():
     """Differences between levels agree within 8 of their standard errors."""
     pandas = pytest.importorskip("pandas")
     levels = RNG.integers(0, 3, N)
-    target = (RNG.uniform(size=N) < 0.2 + 0.2 * levels).astype(int)
+    target = (RNG.uniform(size=len(raw)) < 0.2 + 0.2 * levels).astype(int)
     found = []
     for kept in ([1, 2], [0, 2]):
         columns = (levels[:, None] == kept).astype(float)
@@ -245,7 +246,7 @@ def test_a_small_budget_answers_nothing():
     assert np.isnan(found.predict(X[:2])).all()
 
 
-RARE = (RNG.uniform(size=N) < 0.02 + 0.004 * X[:, 0]).astype(int)
+RARE = (RNG.uniform(size=len(raw)) < 0.02 + 0.004 * X[:, 0]).astype(int)
 TAILS = np.exp(RNG.normal(size=(N, 3))).clip(0, 20)
 HARD = {
     "rare": ("logistic", X, {"target": RARE}),
@@ -465,7 +466,7 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     rng = np.random.default_rng(0)
     letters = rng.choice(["a", "b", "c"], N, p=[0.5, 0.3, 0.2])
     frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(letter=letters)
-    missing = rng.uniform(size=N) < 0.2
+    missing = rng.uniform(size=len(raw)) < 0.2
     frame.loc[missing, "z"] = np.nan
     _, found = table(
         kind, frame, epsilon=1e6, delta=1e-9, bounds=(0, 10), categories={"letter": [*"abc"]},
@@ -529,7 +530,64 @@ def test_public_facts_of_the_model_count_where_none_are_given(kind):
     assert getattr(fitted, f"{next(iter(given))}_") == pytest.approx(next(iter(given.values())))
 
 
-def test_what_is_taken_from_the_target_leaks():
+def test_labels_of_text_are_taken_from_the_target_which_leaks():
     with pytest.warns(PrivacyLeakWarning, match="classes="):
-        model, found = table("logistic", classes="auto", random_state=None)
+        model, found = private_regression(
+            PrivateLogisticRegression(), X, np.where(RAW > 0, "a", "b"), epsilon=1.0, bounds=(0, 10)
+        )
     assert found.leaks_ == model.leaks_ == ("classes were taken from y",)
+
+
+@pytest.mark.smoke
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (PrivateLogisticRegression(), lambda raw, rng: 1 + (raw + rng.logistic(size=len(raw)) > 0)),
+        (
+            PrivateSoftmaxRegression(),
+            lambda raw, rng: np.digitize(raw + rng.logistic(size=len(raw)), [-1, 1]),
+        ),
+        (PrivatePoissonRegressor(), lambda raw, rng: rng.poisson(np.exp(raw / 2))),
+        (PrivateRidge(), lambda raw, rng: 30 * raw + rng.normal(size=len(raw))),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_table_buys_what_it_is_not_given(model, target):
+    """Within one budget, and widths are those of a table that is given it. Failure probability
+    below 1e-6: 6 deviations.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (40_000, 2)) * [1, 1000]
+    y = target(rows @ [2, -1e-3], rng)
+    fact = model.family.targets.parameter
+    fitted, bought = private_regression(model, rows, y, epsilon=1.0)
+    public = {"bounds": {0: (-1, 1), 1: (-1000, 1000)}, fact: getattr(fitted, f"{fact}_")}
+    _, given = private_regression(model, rows, y, epsilon=1.0, **public)
+    assert fitted.leaks_ == ()
+    assert fitted.epsilon_ == pytest.approx(1.0, rel=1e-8)
+    assert fitted.bought_.keys() == {fact, "bounds"}
+    lines = fitted.privacy_report().as_dict()["assumed"]
+    assert any("bounds: bought for" in line for line in lines["bought, or released before"])
+    assert not any("bounds" in line for line in lines["public"])
+    assert np.all(bought.bse < 1.15 * given.bse)
+    assert np.all(np.abs(bought.params - given.params) < 6 * np.hypot(bought.bse, given.bse))
+
+
+def test_a_table_buys_what_a_declaration_leaves_out():
+    """Missing cells count in no range, and their numbers are the middle of what was bought."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (20_000, 2)) * [1000, 1], columns=["a", "b"])
+    frame["side"], frame["town"] = np.where(frame > 0, "up", "down").T
+    y = (frame["b"] + rng.logistic(size=len(frame)) > 0).astype(int)
+    frame.loc[::5, "a"] = np.nan
+    facts = {"bounds": {"b": (-2, 2)}, "categories": {"side": ["up", "down"]}, "gaps": ["a"]}
+    model, found = private_regression(PrivateLogisticRegression(), frame, y, epsilon=3.0, **facts)
+    assert model.bought_.keys() == {"classes", "bounds", "categories"}
+    kinds = [name.partition(":")[0] for name in found.names]
+    assert kinds == ["a", "b", "side", "town", "a", "intercept"]
+    public = model.privacy_report().as_dict()["assumed"]["public"]
+    for line in ("bounds of the columns b", "categories of the columns side"):
+        assert line in public
+    assert any(line.startswith("the types of columns") for line in public)
+    assert np.all(np.abs(found.params[:2] - [0, 1]) < 6 * found.bse[:2])

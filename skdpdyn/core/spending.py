@@ -316,7 +316,7 @@ def buying(
     shares: Mapping[str, Share],
     budget: Budget,
     n_samples: int,
-    seed: int | None,
+    seed: int | Spending | None,
     records: Mapping[str, Mechanism] = MappingProxyType({}),
 ) -> Iterator[tuple[Spending, Spent]]:
     """Yield the spending of all of some shares, and its cost; check it at the end.
@@ -329,8 +329,8 @@ def buying(
         The whole budget.
     n_samples : int
         Number of records, for warnings.
-    seed : int or None
-        Seed of the noise, for tests.
+    seed : int, Spending or None
+        Seed of the noise, for tests; or a spending that has bought the first of the shares.
     records : dict of str to record, default={}
         Records of shares that buy no plain Gaussian release.
 
@@ -341,8 +341,9 @@ def buying(
     """
     plan = planned(shares, budget, records)
     warn_of_weak_budget(budget, n_samples)
-    (generator,) = generators(seed)
-    spending = Spending(budget, shares, generator)
+    begun = isinstance(seed, Spending)
+    spending: Any = seed if begun else Spending(budget, shares, *generators(seed))
+    spending.shares = shares
     yield spending, plan
     if spending.record() != plan.mechanism:
         raise CalibrationError("what was released is not what was planned: please report this")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.expansion import Expansion, Levels, bounds_by_column
+from skdpdyn.core.expansion import Expansion, Levels, known_bounds
 from skdpdyn.data.coded import Coded
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.training.additive import is_text, numbers_in, public_levels, seen_levels
@@ -31,9 +31,11 @@ class Cells:
     names : tuple of str
         Names of the columns of numbers.
     numbers : ndarray of shape (n_rows, n_numbers)
-        The numbers; a column of zeros if there are none.
+        The numbers, 0 where they are missing; a column of zeros if there are none.
+    missing : ndarray of bool of shape (n_rows, n_numbers)
+        Which are missing.
     bounds : ndarray of shape (n_numbers, 2)
-        Their bounds.
+        Their bounds; NaN where they are bought.
     keys : tuple
         Columns of levels.
     coded : Coded
@@ -43,6 +45,7 @@ class Cells:
 
     names: tuple[str, ...]
     numbers: np.ndarray
+    missing: np.ndarray
     bounds: np.ndarray
     keys: tuple[Hashable, ...]
     coded: Coded
@@ -55,11 +58,10 @@ class Cells:
         middle of the bounds there.
         """
         categories = {} if categories is None else categories
-        if hasattr(X, "columns") and is_auto(categories):
-            text = [
-                key for key, kind in zip(X.columns, X.dtypes, strict=True) if is_text(str(kind))
-            ]
-            categories = dict.fromkeys(text, "auto")
+        if hasattr(X, "columns") and (is_auto(categories) or isinstance(categories, Mapping)):
+            kinds = zip(X.columns, X.dtypes, strict=True)
+            text = dict.fromkeys((key for key, kind in kinds if is_text(str(kind))), "auto")
+            categories = text if is_auto(categories) else {**text, **categories}
         is_frame = hasattr(X, "columns") and isinstance(categories, Mapping)
         if not is_frame or not {*categories, *gaps} <= set(X.columns) or {*categories} & {*gaps}:
             raise ValueError(
@@ -82,11 +84,12 @@ class Cells:
         coded = Coded(np.column_stack(codes), Expansion(tuple(columns), 0, 0.0))
         coded.private_levels = private
         of_numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
+        missing = np.zeros((len(X), 1), dtype=bool)
         if numeric:
-            pairs = bounds_by_column(bounds, "bounds", len(numeric), numeric)
+            pairs = known_bounds(bounds, len(numeric), numeric)
             missing = np.isnan(numbers).T & [key in gaps for key in numeric]
-            of_numbers = np.where(missing, pairs.mean(axis=1), np.column_stack(numbers))
-        return cls(tuple(map(str, numeric)), of_numbers, pairs, tuple(keys), coded)
+            of_numbers = np.where(missing, 0.0, np.column_stack(numbers))
+        return cls(tuple(map(str, numeric)), of_numbers, missing, pairs, tuple(keys), coded)
 
     def noise(self, strength: float) -> float:
         """Return the part of the records that noise makes of a level, by the root of their rank."""

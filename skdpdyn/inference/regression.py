@@ -12,9 +12,10 @@ from scipy.linalg import helmert
 from sklearn.base import clone
 
 from skdpdyn.core import rules
-from skdpdyn.core.noise import check_random_state
+from skdpdyn.core.expansion import known_bounds
+from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.rules import strength_of
-from skdpdyn.core.schema import apply_schema, facts_of
+from skdpdyn.core.schema import apply_schema, facts_of, said_of
 from skdpdyn.core.spending import Share, Spending, buying, total_of, vocabulary_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
@@ -49,19 +50,19 @@ from skdpdyn.linear_model import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget
-from skdpdyn.privacy.checks import checked_flag, is_auto
+from skdpdyn.privacy.checks import checked_flag
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
 from skdpdyn.training.parameters import (
     check_equal_rows,
-    most_rows_of,
     weights_in_fit,
     weights_of,
 )
-from skdpdyn.training.parts import LEVELS, with_bought_levels
+from skdpdyn.training.parts import LEVELS, ranges_of, with_bought_levels
+from skdpdyn.training.preparation import Preparation, resolved
+from skdpdyn.training.ranges import FINER_RANGES, RANGES, shares_of_ranges
 from skdpdyn.training.reading import Reading, read
-from skdpdyn.training.targets import FROM_Y, residual_limit, scaling
+from skdpdyn.training.targets import residual_limit, scaling
 
 TITLES: dict[type, str] = {
     PrivateLogisticRegression: "Private logistic regression",
@@ -129,18 +130,19 @@ PrivateRidge
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
-        Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`: a table does not
-        buy them, so they are needed. Cells outside of them count as the nearer bound.
+        Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`. None: those of the
+        schema. What they leave out is bought, for up to 7 % of mu^2; of ``one_hot`` columns it is
+        (0, 1). Cells outside of them count as the nearer bound.
     one_hot : sequence of sequences of int or str, default=()
         Groups of columns of dummies, by number or name, of which a row has at most one that is not
         0. It then has the length of one column, and noise is smaller; others are shortened to it.
     categories : dict, "auto" or None, default=None
         Columns of a frame X that hold levels, and the public levels of each, or "auto" in place of
         them: 5 to 15 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
-        place of the dict: so of all columns of text. Another part of the budget counts levels;
-        those that are too rare to be told are pooled, the commonest is the reference, and the table
-        says which. Other and missing values are levels too. ``bounds`` are then of the other
-        columns, and the model is one of the table's columns.
+        place of the dict: so of all columns of text; so of those that a dict leaves out. Another
+        part of the budget counts levels; those that are too rare to be told are pooled, the
+        commonest is the reference, and the table says which. Other and missing values are levels
+        too. ``bounds`` are then of the other columns, and the model is one of the table's columns.
     gaps : sequence, default=()
         Columns of numbers of a frame X whose cells may be missing. Missing is a level beside the
         number, which is told if it is not too rare; the number is then the middle of its bounds.
@@ -148,11 +150,11 @@ PrivateRidge
         Pairs of columns, by number or name, whose products are columns too: of levels, of each
         dummy. The model is then one of these columns.
     target_bounds : tuple (low, high), default=None
-        Public bounds of numbers or counts. None: the model's; where it has none, taken from y,
-        with a PrivacyLeakWarning.
+        Public bounds of numbers or counts. None: the model's; where it has none, they are bought.
     classes : array-like of shape (n_classes,), default=None
-        The labels that can occur. None: the model's; where it has none, taken from y, with a
-        PrivacyLeakWarning. Coefficients of more than two are log odds against the first.
+        The labels that can occur. None: the model's; where it has none, whole numbers are bought,
+        and flags are free, see `skdpdyn.PrivateLogisticRegression`. Coefficients of more than two
+        are log odds against the first.
     schema : Schema or None, default=None
         Public facts of the table, a `skdpdyn.Schema`, in place of those of these parameters that
         are None. None: that of the model.
@@ -208,7 +210,8 @@ PrivateRidge
     PrivacyWeakWarning
         If ``epsilon`` is above 20, or ``delta`` above 1/n.
     PrivacyLeakWarning
-        If labels or target bounds are taken from y, or ``random_state`` is an int.
+        If labels or target bounds are taken from y, as labels of text and facts of few records
+        are, or ``random_state`` is an int.
 
     Notes
     -----
@@ -251,18 +254,19 @@ PrivateRidge
     robust = robust or getattr(model, "weight_bounds", None) is not None
     no_cells = categories is None and not len(gaps)
     cells = None if no_cells else Cells.of(X, categories, bounds, gaps)
-    X, bounds = (
-        (X, BoundsScaler(bounds).fit(X).bounds_) if cells is None else (cells.numbers, cells.bounds)
-    )
+    X = X if cells is None else cells.numbers
     with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
         weights = _weights(model, sample_weight, at_risk, reading.X.shape[0])
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
-        rows: Any = reading.rows(most_rows_of(model, reading.shape[0]))
-        one_hot = _places(model, one_hot)
-        coded = None if cells is None else replace(reading, X=cells.coded)
-        pairs = _checked_pairs(interactions, model, cells)
-        columns = Columns(bounds, one_hot, cells, coded, pairs)
-        fitted = _Fit.of(model, reading, rows, columns, unit, robust)
+        reading, request = resolved(model, reading)
+        one_hot, pairs = _places(model, one_hot), _checked_pairs(interactions, model, cells)
+        columns = Columns(_known(model, bounds, one_hot, cells), one_hot, cells, pairs)
+        fitted = _Fit.of(model, reading, Preparation.of(request), columns, unit, robust)
+        model._public_columns = (
+            *said_of("bounds", bounds),
+            *said_of("categories", categories),
+            *["the types of columns: which hold text"] * (categories is not None),
+        )
         return model, _table(fitted, confidence, *fitted.run())
 
 
@@ -295,13 +299,9 @@ def _declared(model, declared, bounds, categories):
         name: of for name, of in declared.items() if of is not None and hasattr(model, name)
     }
     apply_schema(model.set_params(**declared)).set_params(bounds=None)
-    name = model.family.targets.parameter
-    if is_auto(getattr(model, name)):  # a table's budget buys none
-        model.set_params(**{name: FROM_Y})
-    return (
-        facts.get("bounds") if bounds is None else bounds,
-        facts.get("categories") if categories is None else categories,
-    )
+    bounds = facts.get("bounds") if bounds is None else bounds
+    categories = facts.get("categories") if categories is None else categories
+    return "auto" if bounds is None else bounds, categories
 
 
 def _regression(model, X, exposure):
@@ -342,6 +342,15 @@ def _places(model, one_hot):
             f"one_hot={one_hot!r} must hold groups of columns of X, each column once at most"
         )
     return groups
+
+
+def _known(model, bounds, one_hot, cells):
+    """Return the bounds of columns, NaN where they are bought; dummies are 0 or 1."""
+    names = getattr(model, "feature_names_in_", None)
+    pairs = known_bounds(bounds, model.n_features_in_, names) if cells is None else cells.bounds
+    for group in one_hot:
+        pairs[group] = np.where(np.isnan(pairs[group]), [0.0, 1.0], pairs[group])
+    return pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,29 +429,26 @@ def _checked_pairs(interactions, model, cells):
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Public bounds of columns, groups of dummies, and cells of columns of levels, if any.
-
-    ``coded`` are these cells as they were read, with the same targets and persons.
-    """
+    """Public bounds of columns, groups of dummies, and cells of columns of levels, if any."""
 
     bounds: np.ndarray
     one_hot: list[list[int]]
     cells: Cells | None
-    coded: Reading | None
     interactions: Sequence[tuple[Hashable, Hashable]]
 
     def shares(self, budget: Budget, rows: LocalRows) -> tuple[dict[str, Share], dict[str, Any]]:
-        """Return what levels are bought by, and records of what is no plain Gaussian release."""
+        """Return what ranges and levels are bought by, and records of no plain Gaussian release."""
+        strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
+        n_open = int(np.isnan(self.bounds[:, 0]).sum())
+        records: dict[str, Any] = {}
+        shares = shares_of_ranges(strength, n_open) if n_open else {}
         if self.cells is None:
-            return {}, {}
-        shares, records = {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}, {}
+            return shares, records
         if private := self.cells.coded.private_levels:
-            strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
-            share = Share(rules.levels_share(strength, len(private)))
+            shares[LEVELS] = Share(rules.levels_share(strength, len(private)))
             most = 1 if rows.persons is None else rows.most_rows
-            shares = {LEVELS: share} | shares
-            records = {LEVELS: vocabulary_of(share, budget, len(private), most)}
-        return shares, records
+            records = {LEVELS: vocabulary_of(shares[LEVELS], budget, len(private), most)}
+        return shares | {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}, records
 
     def most(self, budget: Budget, rows: LocalRows) -> int:
         """Return how many columns there can be, which is public."""
@@ -456,20 +462,27 @@ class Columns:
         return most + sum(math.prod(sizes.get(key, 1) for key in of) for of in self.interactions)
 
     def ready(
-        self, model: Any, rows: LocalRows, spending: Spending
+        self, model: Any, rows: LocalRows, reading: Reading, spending: Spending
     ) -> tuple[LocalRows, Units, str]:
-        """Return rows in units of their bounds, and the levels, which are bought."""
-        rows, bounds, one_hot, notes = copy(rows), self.bounds, self.one_hot, ""
+        """Return rows in units of their bounds, and the levels; what is not known is bought."""
+        rows, one_hot, notes = copy(rows), self.one_hot, ""
+        bounds = self._ranges(rows, spending)
         names = list(getattr(model, "feature_names_in_", range(rows.shape[1])))
         places = {name: [j] for j, name in enumerate(names)}
         if self.cells is not None:
-            levels, codes = self._buy_levels(rows, spending)
+            coded = replace(reading, X=self.cells.coded)
+            levels, codes = self._buy_levels(rows, coded, spending)
             names, dummies = [*self.cells.names, *levels.names], levels.columns(codes)
             one_hot = levels.one_hot(len(self.bounds))
             if not names:  # all levels are pooled
                 names, dummies = [POOLED], [np.zeros(len(codes))]
-            bounds = np.vstack([self.bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
-            rows.X = np.column_stack([rows.X[:, : len(self.bounds)], *dummies])
+            of_numbers = (
+                np.where(self.cells.missing, bounds.mean(axis=1), rows.X)
+                if len(bounds)
+                else rows.X[:, :0]
+            )
+            bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
+            rows.X = np.column_stack([of_numbers, *dummies])
             places = dict(zip(self.cells.keys, one_hot, strict=True))
             places |= {name: [j] for j, name in enumerate(self.cells.names)}  # with gaps, too
             notes = f" Reference levels: {'; '.join(levels.references)}. Rare levels are pooled."
@@ -486,9 +499,17 @@ class Columns:
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
         return rows, units, notes
 
-    def _buy_levels(self, rows, spending):
+    def _ranges(self, rows, spending):
+        """Return bounds of columns; missing numbers count in no cell."""
+        if RANGES not in spending.shares:
+            return self.bounds
+        counted = copy(rows)
+        if self.cells is not None:
+            counted.X = np.where(self.cells.missing, np.nan, rows.X)
+        return ranges_of(counted, self.bounds, spending)
+
+    def _buy_levels(self, rows, coded, spending):
         """Buy levels, and counts of them: a record adds one to a level of each column."""
-        coded: Any = self.coded
         if coded.X.private_levels:
             coded = with_bought_levels(coded, rows.most_rows, spending)
         of_rows: Any = coded.rows(rows.most_rows)
@@ -501,59 +522,66 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """A regression that is checked and planned."""
+    """A regression whose target is known, or bought."""
 
     model: Any
+    reading: Reading
     rows: LocalRows
-    attributes: dict[str, Any]
-    leaks: tuple[str, ...]
     link: Link
     columns: Columns
     unit: str
     robust: bool
-    equal: bool  # whether errors of a person's rows are uncorrelated, and rows weigh the same
-    adds_up: bool  # whether weights of rows add up to the number of records
+    preparation: Preparation
+    begun: Spending
 
     @classmethod
-    def of(cls, model, reading, rows, columns, unit, robust):
-        """Return the model to fit."""
-        attributes = reading.target.attributes
-        link = _link(model, attributes, bool(rows.exposure.size))
-        return cls(
-            model=model,
-            rows=rows,
-            attributes=attributes,
-            leaks=reading.target.leaks,
-            link=link,
-            columns=columns,
-            unit=unit,
-            robust=robust,
-            equal=reading.equal_rows,
-            adds_up=not reading.equal_rows and reading.weights is None,
+    def of(cls, model, reading, preparation, columns, unit, robust):
+        """Return the model to fit, and buy what is open of the target."""
+        n_samples, _ = reading.shape
+        budget = Budget.for_samples(
+            model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
+        if columns.cells is not None and columns.cells.coded.private_levels:
+            budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
+        begun = Spending(budget, preparation.shares, *generators(model.random_state))
+        reading = preparation.first(model, reading, begun)
+        target, rows = reading.target, reading.rows(preparation.request.most_rows)
+        if target.codes is not None:
+            rows = rows.with_classes(target.codes)
+        if target.total is not None and not reading.equal_rows and reading.weights is None:
+            rows = rows.with_total(target.total)
+        link = _link(model, target, bool(rows.exposure.size))
+        return cls(model, reading, rows, link, columns, unit, robust, preparation, begun)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Facts of the target, as attributes."""
+        return self.reading.target.attributes
 
     def run(self) -> tuple[Estimates, str, dict[str, float]]:
         """Buy and publish everything; return estimates, their notes, and numbers beside them."""
         model, rows, intercept = self.model, self.rows, bool(self.model.fit_intercept)
-        n_samples = rows.n_records
-        budget = Budget.for_samples(
-            model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
-        )
-        if self.columns.cells is not None and self.columns.cells.coded.private_levels:
-            budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
+        budget, n_samples, equal = self.begun.budget, rows.n_records, self.reading.equal_rows
+        adds_up = not equal and self.reading.weights is None
         shares, records = self.columns.shares(budget, rows)
-        most = self.columns.most(budget, rows)
-        shares |= shares_of_coordinates(rows, most, budget, intercept, self.adds_up)
+        shares, most = self.preparation.shares | shares, self.columns.most(budget, rows)
+        shares |= shares_of_coordinates(rows, most, budget, intercept, adds_up)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.link, left, intercept, self.robust)
-        in_time = self.equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
-        spread = 1 / rows.most_rows if self.equal else 1.0
-        with buying(shares, budget, n_samples, model.random_state, records) as (spending, plan):
-            rows, columns, notes = self.columns.ready(model, rows, spending)
+        in_time = equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
+        spread = 1 / rows.most_rows if equal else 1.0
+        with buying(shares, budget, n_samples, self.begun, records) as (spending, plan):
+            rows, columns, notes = self.columns.ready(model, rows, self.reading, spending)
             rows = with_total(rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
             scored = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
-        model._publish_plan(plan, self.leaks, self.unit)
+        model._publish_plan(plan, self.reading.target.leaks, self.unit)
+        of_columns = {"bounds": (RANGES, FINER_RANGES), "categories": (LEVELS,)}
+        model.bought_ = self.preparation.bought | {
+            fact: total_of(shares[name] for name in names)
+            for fact, names in of_columns.items()
+            if names[0] in shares
+        }
         units, shift = self._units(columns, coordinates)
         self._publish(scored, columns, units, shift)
         many = np.kron(np.eye(self.link.n_outputs), units)
@@ -654,10 +682,12 @@ def _weights(model, sample_weight, at_risk, n_rows):
     return at_risk * (1.0 if weights is None else weights)
 
 
-def _link(model, attributes, has_exposure) -> Link:
+def _link(model, target, has_exposure) -> Link:
     """Return the likelihood of targets, from their public facts."""
+    attributes = target.attributes
     if "classes_" in attributes:
-        return Classes(attributes["classes_"].size)
+        counts = None if target.class_counts is None else target.class_counts[0]
+        return Classes(attributes["classes_"].size, counts)
     if not model.family.targets.takes_exposure:
         return Numbers(0.0, 4.0)
     high = attributes["target_bounds_"][1]

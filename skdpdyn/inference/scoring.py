@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
@@ -101,9 +101,13 @@ class Link(ABC):
 
 @dataclass(frozen=True)
 class Classes(Link):
-    """Labels of ``n_classes`` classes; raw predictions are log odds against the first."""
+    """Labels of ``n_classes`` classes; raw predictions are log odds against the first.
+
+    ``counts`` are noisy counts of them, where they were bought with the labels.
+    """
 
     n_classes: int
+    counts: np.ndarray | None = field(default=None, compare=False)
 
     @property
     def n_outputs(self):
@@ -111,11 +115,17 @@ class Classes(Link):
         return self.n_classes - 1
 
     ratio = "odds ratio"
-    start_shares = MappingProxyType({START: Share(START_SHARE)})
+
+    @property
+    def start_shares(self):
+        """See `Link`: counts of classes are bought once."""
+        return {} if self.counts is not None else {START: Share(START_SHARE)}
 
     def start(self, rows, spending):
         """See `Link.start`: of noisy counts, none below the noise."""
-        noisy = spending.release(START, rows.class_counts(self.n_classes), spending.per_square)
+        noisy = self.counts
+        if noisy is None:
+            noisy = spending.release(START, rows.class_counts(self.n_classes), spending.per_square)
         noisy = np.maximum(noisy, spending.per_square * spending.noise_multiplier(START))
         shares = noisy / noisy.sum()
         usual = shares[0] * shares[1] if self.n_outputs == 1 else math.inf

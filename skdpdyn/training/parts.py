@@ -99,24 +99,24 @@ class ColumnRanges(Part):
             return
         ranges = request.ranges
         if request.buys_ranges:
-            ranges = self.of_rows(learning.rows, request, spending)
+            known = np.full((request.n_features, 2), np.nan) if ranges is None else ranges.pairs
+            ranges = Ranges(*ranges_of(learning.rows, known, spending).T)
         if not request.fit_intercept:
             ranges = ranges.around_zero()
         learning.rows = learning.rows.with_ranges(ranges)
 
-    def of_rows(self, rows: Rows, request: Request, spending: Spending) -> Ranges:
-        """Return the ranges of columns of numbers, of which open ones are bought."""
-        known = request.ranges
-        ends = np.full((rows.shape[1], 2), np.nan) if known is None else known.pairs
-        of = np.isnan(ends[:, 0])
 
-        def parts(pairs, split):
-            every, wanted = np.zeros_like(ends), np.zeros_like(of)
-            every[of], wanted[of] = pairs, split
-            return rows.part_counts(every, wanted)[of]
+def ranges_of(rows: Rows, known: np.ndarray, spending: Spending) -> np.ndarray:
+    """Return ranges of columns, of which those that are NaN are bought."""
+    pairs, of = known.copy(), np.isnan(known[:, 0])
 
-        ends[of] = bought_ranges(rows.octave_counts()[of], parts, spending, rows.dtype.name)
-        return Ranges(*ends.T)
+    def parts(ends, split):
+        every, wanted = np.zeros_like(pairs), np.zeros_like(of)
+        every[of], wanted[of] = ends, split
+        return rows.part_counts(every, wanted)[of]
+
+    pairs[of] = bought_ranges(rows.octave_counts()[of], parts, spending, rows.dtype.name)
+    return pairs
 
 
 class RowsMap(Part):

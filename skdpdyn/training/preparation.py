@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.spending import Share, Spending, planned, total_of, vocabulary_of
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.training.additive import as_parameters, learns_levels
 from skdpdyn.training.family import Part
-from skdpdyn.training.parts import COLUMN_RANGES, LEVELS
+from skdpdyn.training.parts import LEVELS, ranges_of
 from skdpdyn.training.reading import Reading
 from skdpdyn.training.request import request_of
 from skdpdyn.training.targets import Target
@@ -60,15 +62,21 @@ class Preparation:
         """The facts, and the part of mu^2 that each takes."""
         return bought_facts(self.parts, self.request, self.shares)
 
+    def first(self, model: Any, reading: Reading, spending: Spending) -> Reading:
+        """Buy what plans rest on, and return what was read under it."""
+        for part in self.parts:
+            reading = part.first(model, reading, self.request, spending)
+        return reading
+
     def buy(self, model: Any, reading: Reading, generator: Generator) -> dict[str, Any]:
         """Return the facts as parameters of estimators, bought or public."""
         request, spending = self.request, Spending(self.request.budget, self.shares, generator)
-        for part in self.parts:
-            reading = part.first(model, reading, request, spending)
-        bounds = None
+        reading, bounds = self.first(model, reading, spending), None
         if request.buys_ranges and reading.columns is None:
-            rows = reading.rows(request.most_rows)
-            bounds = COLUMN_RANGES.of_rows(rows, request, spending).pairs
+            rows, n_features = reading.rows(request.most_rows), request.n_features
+            known = np.full((n_features, 2), np.nan)
+            known = known if request.ranges is None else request.ranges.pairs
+            bounds = ranges_of(rows, known, spending)
         if spending.record() != self.record:
             raise CalibrationError("what was bought is not what was planned: please report this")
         of_target = reading.target.attributes[f"{request.family.targets.parameter}_"]
