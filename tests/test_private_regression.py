@@ -101,7 +101,7 @@ def test_the_reference_level_changes_nothing_but_names():
     """Differences between levels agree within 8 of their standard errors."""
     pandas = pytest.importorskip("pandas")
     levels = RNG.integers(0, 3, N)
-    target = (RNG.uniform(size=len(raw)) < 0.2 + 0.2 * levels).astype(int)
+    target = (RNG.uniform(size=N) < 0.2 + 0.2 * levels).astype(int)
     found = []
     for kept in ([1, 2], [0, 2]):
         columns = (levels[:, None] == kept).astype(float)
@@ -246,7 +246,7 @@ def test_a_small_budget_answers_nothing():
     assert np.isnan(found.predict(X[:2])).all()
 
 
-RARE = (RNG.uniform(size=len(raw)) < 0.02 + 0.004 * X[:, 0]).astype(int)
+RARE = (RNG.uniform(size=N) < 0.02 + 0.004 * X[:, 0]).astype(int)
 TAILS = np.exp(RNG.normal(size=(N, 3))).clip(0, 20)
 HARD = {
     "rare": ("logistic", X, {"target": RARE}),
@@ -466,7 +466,7 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     rng = np.random.default_rng(0)
     letters = rng.choice(["a", "b", "c"], N, p=[0.5, 0.3, 0.2])
     frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(letter=letters)
-    missing = rng.uniform(size=len(raw)) < 0.2
+    missing = rng.uniform(size=N) < 0.2
     frame.loc[missing, "z"] = np.nan
     _, found = table(
         kind, frame, epsilon=1e6, delta=1e-9, bounds=(0, 10), categories={"letter": [*"abc"]},
