@@ -63,7 +63,7 @@ class CountUnits(TargetUnits):
         adapts = request.recipe.adapts
         if adapts:
             times = 1 + request.fit_intercept  # around 0, and around the base rate
-            shares[TARGET_SCALE] = Share(times * rules.SCALE_SHARE, times * COUNTS)
+            shares[TARGET_SCALE] = Share(times * rules.RATE_SCALE_SHARE, times * COUNTS)
         if request.fit_intercept or adapts:
             shares |= shares_of_rate(size, request.has_exposure)
         if not request.fit_intercept:

@@ -355,13 +355,13 @@ class MarginShares(ClassShares):
 
 
 class NumberUnits(TargetUnits):
-    """A centre and a scale of targets: their mean, and a 95 % quantile of distances from it."""
+    """A centre and a scale of targets: their mean, and a quantile of distances from it."""
 
     def share(self, request):
         """See `Part.share`."""
-        size = rules.mean_target_share(request.strength)
-        mean = {TARGET_MEAN: Share(size)} if request.fit_intercept else {}
-        scale = {TARGET_SCALE: Share(rules.SCALE_SHARE, COUNTS)} if request.recipe.maps else {}
+        sizes = rules.mean_target_share(request.strength), rules.scale_share(request.strength)
+        mean = {TARGET_MEAN: Share(sizes[0])} if request.fit_intercept else {}
+        scale = {TARGET_SCALE: Share(sizes[1], COUNTS)} if request.recipe.maps else {}
         return mean | scale
 
     def learn(self, learning, spending):
@@ -375,7 +375,7 @@ class NumberUnits(TargetUnits):
         scale = 1.0
         if TARGET_SCALE in spending.shares:
             distances = partial(rows.counts, "distances", centre=mean)
-            part = rules.TARGET_QUANTILE
+            part = rules.target_quantile(learning.plan.request.strength)
             scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
         learning.rows, learning.units = rows.with_target(mean, scale), (mean, scale)
 
