@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         PrivateSoftmaxRegression,
     )
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 __all__ = [
     "PrivateGAMClassifier",
