@@ -560,7 +560,7 @@ def _tables(estimator: Any, shape: tuple[int, int], seed: int) -> list[_Table]:
 
 
 def _targets(estimator: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the least, the largest and a middle target; None at the end: there are none."""
+    """Return the least, the largest and a middle target, and their kind; None without targets."""
     if hasattr(estimator, "classes"):
         labels = listed(estimator.classes)
         classes = [0, 1] if labels is None else list(labels)

@@ -272,7 +272,7 @@ def several(value: Any) -> list[Any]:
 
 
 def least(expected: Callable[[Any], float], goal: float, candidates: list[Any]) -> Any:
-    """Return the least candidate of which what is expected reaches the goal."""
+    """Return the least candidate whose expected score reaches the goal."""
     at = bisect_left(candidates, goal, key=expected)
     if at == len(candidates):
         raise ValueError(
@@ -321,7 +321,7 @@ def _scores(
 
 
 def of_more(budget: Budget, factor: float) -> Budget:
-    """Return the budget at which rows are worth ``factor`` times as many at this one."""
+    """Return the budget at which a row is worth ``factor`` rows at this one."""
     if factor == 1:
         return budget
     if budget.delta == 0:

@@ -189,7 +189,7 @@ def level_of(value: Any) -> str | int | tuple[()] | None:
 
 
 def _is_plain(text):
-    """Return whether an integer is written as this, and few digits tell all of it."""
+    """Return whether a text is an integer in its plain form, of few digits."""
     return len(text) <= 17 and abs(int(text)) < _LARGEST and str(int(text)) == text
 
 

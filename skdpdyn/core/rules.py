@@ -86,7 +86,7 @@ def data_norm(n_features: int, is_bought: bool) -> float:
 
 
 def room_of_rows(strength: float) -> float:
-    """Return how much longer than the root of their number rows of any columns may be.
+    """Return how long rows of columns without bounds may be, over the root of their number.
 
     Of columns of mean 0 and deviation 1 nearly half of the rows are longer than the root: five of
     them, shortened to it, have slopes 13 % too large with any number of records, and with this

@@ -135,7 +135,7 @@ class Schema:
 
 
 def apply_schema(model: Any) -> Any:
-    """Set on an estimator what its schema says in place of "auto" and None, and return it."""
+    """Set the facts of its schema on an estimator in place of "auto" and None, and return it."""
     for name, fact in facts_of(getattr(model, "schema", None)).items():
         value = getattr(model, name, ())
         if fact is not None and (value is None or is_auto(value)):

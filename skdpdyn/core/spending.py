@@ -319,7 +319,7 @@ def buying(
     seed: int | Spending | None,
     records: Mapping[str, Mechanism] = MappingProxyType({}),
 ) -> Iterator[tuple[Spending, Spent]]:
-    """Yield the spending of all of some shares, and its cost; check it at the end.
+    """Yield a spending of these shares and its cost; check at the end that all was spent.
 
     Parameters
     ----------

@@ -127,7 +127,7 @@ class Rows(ABC):
             sums.close()
 
     def __copy__(self):
-        """Return the same rows without the caches of `gradient`, for these numbers alone."""
+        """Return the same rows without the caches of `gradient`."""
         rows = object.__new__(type(self))
         rows.__dict__ |= {name: value for name, value in vars(self).items() if name != "_gradients"}
         return rows
@@ -594,7 +594,7 @@ class RowsInPieces(Rows):
 
 
 class TargetsElsewhere(Rows):
-    """Rows whose targets are encoded, and brought to other units, by whoever reads the rows."""
+    """Rows whose targets are encoded, and changed to other units, as they are read."""
 
     _encode: Any = None
     _changes: tuple[tuple[str, tuple], ...] = ()  # methods of `LocalRows`, and their arguments

@@ -164,7 +164,7 @@ class LocalRows(Rows):
 
     @property
     def in_ranges(self) -> Any:
-        """X as kernels take it: with the ranges that its columns come to [-1, 1] by, if any."""
+        """X as kernels take it: with the ranges that map its columns to [-1, 1], if any."""
         return self.X if self.ranges is None else InRanges(self.X, *self.ranges.numbers(self.dtype))
 
     def with_encoded(self, y: np.ndarray, changes: Sequence[tuple[str, tuple]]) -> "LocalRows":
@@ -442,7 +442,7 @@ class LocalRows(Rows):
         )
 
     def mapped_blocks(self) -> Iterator[tuple[slice, Any]]:
-        """Yield which rows, and these rows mapped, some at a time."""
+        """Yield slices of rows, and these rows mapped."""
         if self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
         for first, last in pairwise(self.moment_edges().tolist()):

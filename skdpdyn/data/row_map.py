@@ -147,7 +147,7 @@ class RowMap:
         return mapping_error(self.n_features, self.spread)
 
     def moves_like(self, other: "RowMap") -> bool:
-        """Return whether the other map differs in ``norm`` at the most."""
+        """Return whether the other map differs in ``norm`` alone, or not at all."""
         same = np.array_equal(self.weights, other.weights) and self.radius == other.radius
         return same and np.array_equal(self.centre, other.centre)  # type: ignore[arg-type]  # None
 

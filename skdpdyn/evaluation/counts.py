@@ -148,7 +148,7 @@ class Weighed:
 
     @classmethod
     def by(cls, n_rows: int, groups: Any, sample_weight: Any, bounds: Any) -> "Weighed":
-        """Return what ids and weights say; None of both: every row is a record."""
+        """Return the weights by ids and sample weights; without both, every row is a record."""
         persons, n = persons_of(groups, n_rows)
         if persons is None and sample_weight is None:
             return cls(n_rows)
@@ -334,7 +334,7 @@ def _takes_exposure(model):
 
 
 class _Scored(LocalRows):
-    """Counts of rows whose number may not be public: that of their persons is.
+    """Counts of rows, whose number is private where only that of persons is public.
 
     Sums are rounded once, however many rows there are.
     """

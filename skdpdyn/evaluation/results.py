@@ -73,7 +73,7 @@ class PrivateEvaluation(Shown):
 
     @property
     def population(self) -> Self | None:
-        """The same, with intervals for the population; None of numbers, where none are known."""
+        """The same with intervals for the population; None for targets that are numbers."""
         return None
 
     def mean(self, weights: np.ndarray, bounds: tuple[float, float]) -> Estimate:
@@ -141,7 +141,7 @@ class PrivateEvaluation(Shown):
         )
 
     def document(self) -> Document:
-        """Return what is shown.
+        """Return the table that is shown.
 
         Returns
         -------
@@ -243,7 +243,7 @@ class ScoreEvaluation(PrivateEvaluation):
 
     @property
     def accuracy(self) -> Estimate:
-        """Part of the records whose label is predicted, at the threshold 1/2 if that is one."""
+        """Part of the records whose label is predicted correctly, at 1/2 if that is a threshold."""
         return self.accuracy_at()
 
     @property
@@ -265,7 +265,7 @@ class ScoreEvaluation(PrivateEvaluation):
 
     @property
     def log_loss(self) -> Estimate:
-        """Return the mean log loss, of the mean one by bin and label."""
+        """Return the mean log loss, from the mean loss in each bin by label."""
         return self.mean(self.losses.ravel(), (0.0, math.inf))
 
     @property
@@ -274,7 +274,7 @@ class ScoreEvaluation(PrivateEvaluation):
         return self.mean(self._select(0, 1), (0.0, 1.0))
 
     def accuracy_at(self, threshold: float | None = None) -> Estimate:
-        """Return the part of the records whose label is predicted.
+        """Return the part of the records whose label is predicted correctly.
 
         Parameters
         ----------
@@ -483,7 +483,7 @@ class ClassEvaluation(PrivateEvaluation):
 
     @property
     def accuracy(self) -> Estimate:
-        """Part of the records whose label is predicted."""
+        """Part of the records whose label is predicted correctly."""
         return self.mean(np.eye(self.classes.size).ravel(), (0.0, 1.0))
 
     def recall(self, label: Any) -> Estimate:
@@ -598,7 +598,7 @@ class RegressionEvaluation(PrivateEvaluation):
 
     @property
     def r2(self) -> Estimate:
-        """Part of the variance of the target that is predicted."""
+        """Part of the variance of the target that the model explains."""
         width = self.target_bounds[1] - self.target_bounds[0]
         mean = self.noisy.values[2] / self.total[0]
         centred = np.array([0, 0, -2 * mean, 0.25])
@@ -686,7 +686,7 @@ class RateEvaluation(PrivateEvaluation):
 
     @property
     def d2(self) -> Estimate:
-        """Part of the deviance from one rate of all that is predicted."""
+        """Part of the deviance from one common rate that the model explains."""
         of_model, of_one = np.eye(22)[20:]
         unexplained = self.noisy.ratio(of_model, of_one, bounds=(0.0, math.inf))
         return Estimate(1 - unexplained.value, 1 - unexplained.high, 1 - unexplained.low)

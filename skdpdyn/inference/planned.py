@@ -219,7 +219,7 @@ class _Law:
 
 
 def _law(model: Any, guesses: dict[str, float]) -> _Law:
-    """Return what stands for the data, or say what must be guessed."""
+    """Return the law that stands for the data, or say which guesses are missing."""
     needs = _GUESSES.get(type(model), [])
     if sorted(guesses) != needs:
         raise ValueError(f"guesses={sorted(guesses)}: {type(model).__name__} needs {needs}")

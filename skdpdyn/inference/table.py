@@ -444,7 +444,7 @@ class PrivateSummary(Shown):
         return self.document(odds_ratios=odds_ratios).text()
 
     def document(self, *, odds_ratios: bool = False) -> Document:
-        """Return what is shown.
+        """Return the table that is shown.
 
         Parameters
         ----------

@@ -55,7 +55,7 @@ _vector, _output = readonly(np.float64), writable(np.float64)
 
 
 class Ball(NamedTuple):
-    """Numbers of a map, and of the sums over it, as kernels read them."""
+    """Numbers of a map, and of sums under it, as kernels read them."""
 
     radius: float  # that rows are scaled into first; inf: they are taken as they are
     most: float  # largest square of a norm that is allowed

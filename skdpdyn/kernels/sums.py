@@ -94,7 +94,7 @@ class Total:
         self.parts = np.zeros((2, math.prod(shape)))
 
     def add_rows(self, rows):
-        """Add the rows of a C-ordered array, which may have columns more than the sum."""
+        """Add the rows of a C-ordered array; columns beyond those of the sum are ignored."""
         _compiled()(self.parts, rows)
 
     def value(self):

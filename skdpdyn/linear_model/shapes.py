@@ -137,7 +137,7 @@ class _Moments:
 
     @classmethod
     def of(cls, row_map: Any) -> "_Moments":
-        """Return those of a map, which was made of them: w^2 = t / (moment + t)."""
+        """Return the moments that a map was made of: w^2 = t / (moment + t)."""
         weights = np.atleast_2d(row_map.weights)
         if len(weights) == 1:
             weights = np.diag(row_map.weights)
@@ -158,7 +158,7 @@ class _Noise:
 
     @classmethod
     def of(cls, model: Any) -> "_Noise | None":
-        """Return it for a fitted model; None where it is not known."""
+        """Return the noise of a fitted model; None where it is not known."""
         record, row_map = training_of(model.mechanism_), model.conditioning_.row_map
         scale, mapped = model._scale(), _Moments.of(row_map)
         if not isinstance(record, NoisyGradientDescent) or record.sensitivity is None or not scale:

@@ -86,7 +86,7 @@ class _OfClasses(Score):
 
 
 class Accuracy(_OfClasses):
-    """Part of the records whose label is predicted."""
+    """Part of the records whose label is predicted correctly."""
 
     best = width = 1.0
 

@@ -167,7 +167,7 @@ def _free(why: str) -> Verdict:
 
 
 def reads_records(step: Any) -> str | None:
-    """Return why a step may pass on something of the records; None if all it learns is public."""
+    """Return why a step may reveal something of the records; None if all it learns is public."""
     return next((verdict.why for _, verdict in verdicts(step) if verdict.leaks), None)
 
 
@@ -400,7 +400,7 @@ def _takes(function, arguments):
 
 
 def believed(estimator: Any) -> tuple[str, ...]:
-    """Return what is believed of steps because the user says so."""
+    """Return the assumptions about steps that rest on the user's word."""
     return tuple(why for _, (why, _) in verdicts(estimator) if why.endswith(_AS_YOU_SAY))
 
 

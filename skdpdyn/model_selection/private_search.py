@@ -771,7 +771,7 @@ class _SearchPlan:
         return trial_budget(self.fit_mu, self.budget.delta)
 
     def check(self, guarantee, unit):
-        """Refuse a trial that cost more than the selection was told, or protects another unit."""
+        """Refuse a trial that cost more than the selection declares, or protects another unit."""
         gaussian = (
             isinstance(guarantee, GaussianDP)
             and guarantee.mu <= self.fit_mu

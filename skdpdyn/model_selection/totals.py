@@ -390,7 +390,7 @@ def _planned(estimator, n_samples, n_features):
 
 
 def _delta(step, n_samples):
-    """Return the delta of a step, which may be a private search: no neighbours matter to it."""
+    """Return the delta of a step, or of a private search; adjacency does not change it."""
     either = Adjacency.REPLACE_ONE
     return Budget.for_samples(step.epsilon, step.delta, n_samples=n_samples, adjacency=either).delta
 

@@ -15,7 +15,7 @@ from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Neighbours, gdp_mu
 
 
 def _delta(value: Any, name: str) -> float:
-    """Return a delta; "auto" is none here, where the number of records is not known."""
+    """Return a checked delta; "auto" is refused: it needs the number of records."""
     if isinstance(value, str):
         raise ValueError(
             f"{name}={value!r} must be a number in (0, 1), or 'auto' where the number of records "

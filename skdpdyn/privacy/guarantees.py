@@ -87,7 +87,7 @@ Neighbours: TypeAlias = Annotated[
 
 
 def dp_accounting() -> Any:
-    """Return the package ``dp_accounting``, whose events say a guarantee to other libraries."""
+    """Return the package ``dp_accounting``, whose events describe releases to other libraries."""
     return optional("dp_accounting", "events")
 
 
@@ -351,7 +351,7 @@ class Guarantee(Checked, ABC):
         return numerically(self._parts() + other._parts(), self.adjacency, unit=self.unit)
 
     def with_unit(self, unit: str) -> Any:
-        """Return the same guarantee, said of another unit. That it holds is the caller's to prove.
+        """Return the same guarantee for another unit; the caller has to prove that it holds.
 
         Parameters
         ----------

@@ -114,7 +114,7 @@ class Solver(BaseEstimator, ABC):
         return False
 
     def in_order(self) -> Self:
-        """Return the solver for rows that are read in their order: this one, where all is said."""
+        """Return the solver for rows that are read in order: this one, if nothing is open."""
         return self
 
     def check_loss(self, loss: Loss) -> None:

@@ -52,7 +52,7 @@ def threads_of(n_jobs: int | None, n_numbers: int) -> int:
 
 
 def _openmp_threads():
-    """Return how many threads OpenMP would use: no more than physical cores, unless it is told."""
+    """Return how many threads OpenMP would use: at most one a core, or OMP_NUM_THREADS."""
     loaded = _libraries().select(user_api="openmp").lib_controllers
     setting, limits = os.environ.get("OMP_NUM_THREADS", ""), [one.num_threads for one in loaded]
     limits += [int(setting)] if setting.isdigit() and not loaded else []

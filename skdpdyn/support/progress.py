@@ -13,7 +13,7 @@ _LINES = 10  # printed by a run without a progress bar
 
 
 class Progress:
-    """Tell how much of a run is done: a bar where tqdm is installed, else lines.
+    """Show how much of a run is done: by a bar where tqdm is installed, else by lines.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Progress:
             self._bar.close()
 
     def __call__(self, done: int) -> None:
-        """Tell that so many steps are done, if it is time."""
+        """Show the number of steps that are done, if it is time."""
         if not self._is_shown or done < self._next:
             return
         share = 100 if self._bar is not None else _LINES
@@ -61,7 +61,7 @@ class Progress:
 
 
 def tell_nothing(doing: str, verbose: Any = 0) -> None:
-    """Tell that nothing will be told of steps whose number depends on the records."""
+    """Say that progress is hidden: the number of steps is private."""
     if verbose:
         print(f"{doing}: how many steps this takes depends on the records, and is not told")
 

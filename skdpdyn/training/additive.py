@@ -87,7 +87,7 @@ def is_text(kind: str) -> bool:
 
 
 def may_learn_levels(model: Any, columns: Sequence[Numbers | Levels] | None = None) -> bool:
-    """Return whether levels are bought of ``columns``, or of those that there may be if None."""
+    """Return whether levels of ``columns`` are bought; None: of columns that there may be."""
     if model.start is not None:  # which lends them
         return False
     categories = model.categories

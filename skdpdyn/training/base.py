@@ -236,7 +236,7 @@ _TRAINED_ON: "WeakKeyDictionary[Any, ref[Any]]" = WeakKeyDictionary()
 
 
 def remember_rows(estimator: Any, X: Any) -> None:
-    """Remember which object a fit was given, for as long as somebody else keeps it."""
+    """Remember the object that a fit was given, by a weak reference."""
     try:
         _TRAINED_ON[estimator] = ref(X)
     except TypeError:  # a list, say
@@ -301,7 +301,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def by_blocks(method: _Method) -> _Method:
-    """Have a method that takes rows answer for a Dask collection by another, block by block."""
+    """Make a method that takes rows turn a Dask collection into another, block by block."""
 
     @wraps(method)
     def answer(self, X: Any, *arguments: Any) -> Any:
@@ -375,7 +375,7 @@ def of_persons(estimator: Any) -> str:
 
 
 def distinct(names: Iterable[str], reserved: Iterable[Any] = ()) -> list[str]:
-    """Return names of which no two are equal, nor one of those taken: parentheses set them apart.
+    """Return different names, none of them reserved: parentheses set equal ones apart.
 
     Examples
     --------
@@ -525,7 +525,7 @@ class PrivateEstimatorMixin:
         return given_to(self)
 
     def _sign(self):
-        """Note in the map of rows, which other fits may be given, which release it came from."""
+        """Note in the map of rows, which other fits may take, the release that it came from."""
         if getattr(self, "conditioning_", None) is not None:
             sources = tuple(sources_of(self, "conditioning"))
             self.conditioning_ = replace(self.conditioning_, sources=sources)

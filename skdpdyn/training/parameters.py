@@ -229,7 +229,7 @@ P = ParamSpec("P")
 
 
 def answering(init: Callable[P, None]) -> Callable[P, None]:
-    """Return an ``__init__`` that answers the same parameters, where it would not know them."""
+    """Return an ``__init__`` whose error names a remedy for parameters of scikit-learn."""
     accepted = signature(init).parameters.keys()
 
     @wraps(init)

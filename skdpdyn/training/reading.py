@@ -117,7 +117,7 @@ class Reading:
         return rows
 
     def flags(self, most_rows: int) -> Rows:
-        """Return rows whose target is 1 where public bounds clip that of a row."""
+        """Return rows whose targets are 1 where public bounds clip the target, else 0."""
         if self.elsewhere:
             flags = self.X.with_targets(self.target.flags)
             flags.most_rows = most_rows

@@ -19,7 +19,7 @@ from skdpdyn.privacy.guarantees import Guarantee
 
 @dataclass(frozen=True)
 class Source:
-    """A model that a fit was given, or was given a part of.
+    """A model that was passed to a fit, whole or in part.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Source:
 
 
 def given_to(estimator: Any) -> tuple[Source, ...]:
-    """Return the sources in all parameters of an estimator, without those of a fit of its own."""
+    """Return the sources in the parameters of an estimator, not those of its own fit."""
     values = estimator.get_params(deep=False).items()
     return tuple(dict.fromkeys(one for name, value in values for one in sources_of(value, name)))
 

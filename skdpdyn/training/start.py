@@ -1,4 +1,4 @@
-"""Where training starts, if it is told: from a model that is public, or paid for already.
+"""Where training starts, if a start is given: a model that is public, or paid for already.
 
 Every privacy bound holds from any start that does not depend on the records, or that was released
 before. Training learns the difference from the start alone: it begins at 0, the penalty and the

@@ -398,12 +398,12 @@ def _class_weights(class_weight, classes, public):
 
 
 def listed(value: Any) -> Any:
-    """Return what a parameter lists of targets; None where it says "auto" or "from_y"."""
+    """Return the facts of targets that a parameter lists; None for "auto" or "from_y"."""
     return None if is_auto(value) or is_named(value, FROM_Y) else value
 
 
 def given_or_lent(model: Any, parameter: str) -> Any:
-    """Return what is listed of targets, or what a start has learnt them to be; None: neither is."""
+    """Return the listed facts of targets, or those that a start lends; None without both."""
     value = getattr(model, parameter)
     lent = getattr(getattr(model, "start", None), f"{parameter}_", None)
     return lent if is_auto(value) else listed(value)

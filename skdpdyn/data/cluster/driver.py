@@ -79,7 +79,7 @@ class Session:
             _in_time(self._client.cancel, futures)
 
     def _lose(self, share):
-        """Let go of an actor; refuse to go on after a few of them with the same rows."""
+        """Drop an actor; raise after a few losses with the same rows."""
         self._let_go([share])
         share.address = share.future = share.actor = None
         share.losses += 1
@@ -190,7 +190,7 @@ class Session:
             shares = [share for share in shares if share.actor is None]
 
     def _submit(self, share, workers):
-        """Have an actor made on one worker, and nowhere else.
+        """Create an actor on one worker, and nowhere else.
 
         What it rests on is Dask's to compute: were it pinned too, it could not be computed anew
         once that worker is gone.

@@ -83,7 +83,7 @@ class Holder:
         return [np.array(of_part) for of_part in numbers]
 
     def _go_on(self):
-        """Stop if nobody waits: Dask has let go of this actor."""
+        """Stop if nobody waits: Dask has dropped this actor."""
         if not any(one is self for one in list(self._worker.state.actors.values())):
             raise Refusal(FAILED)
 
