@@ -129,9 +129,8 @@ def summaries(table, package, records, of_commit):
     facts, *records = records
     lines = {}
     for record in records:
-        lines.setdefault((record["model"], record["epsilon"], record["relation"]), []).append(
-            record
-        )
+        key = record["model"], record["epsilon"], record["relation"]
+        lines.setdefault(key, []).append(record)
     for (model, epsilon, relation), some in lines.items():
         line = {"table": table, "model": model, "epsilon": "" if epsilon is None else epsilon}
         line |= {"relation": relation, "package": package, "commit": of_commit, **facts}

@@ -25,9 +25,8 @@ def fitted(name, table, ask):
         bounds = np.zeros(n_columns), np.ones(n_columns)
         target = table.target_bounds
         model = models.LinearRegression(epsilon=epsilon, bounds_X=bounds, bounds_y=target)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, table.y)
+    warnings.simplefilter("ignore")
+    model.fit(X, table.y)
     if not binary:
         return lambda X: model.predict(table.numbers(X))
     return lambda X: model.predict_proba(table.numbers(X))[:, 1]

@@ -43,7 +43,6 @@ def fitted(name, table, ask):
         model |= {"bounds": "auto"} if undeclared else {}
         linear = (skdpdyn.PrivateRidge, skdpdyn.PrivateLogisticRegression)[binary](**model)
         model = make_pipeline(make_column_transformer(*parts, sparse_threshold=0), linear)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of budgets that are small for so few rows
-        model.fit(table.X, table.y)
+    warnings.simplefilter("ignore")  # of budgets that are small for so few rows
+    model.fit(table.X, table.y)
     return (lambda X: model.predict_proba(X)[:, 1]) if binary else model.predict
