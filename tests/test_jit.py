@@ -85,6 +85,27 @@ def test_code_of_an_older_source_is_not_used(files_of_half, monkeypatch):
     assert _compile_half() == (1.5, False)
 
 
+@needs_compiler
+def test_copies_of_the_package_share_code_and_a_users_own_function_does_not(tmp_path, monkeypatch):
+    """Although it has the name, the line and the code of a kernel."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit, "shared_folder", jit.shared_folder.__wrapped__)
+    hits = []
+    for copy in ("one", "another"):
+        kernel = tmp_path / copy / "kernel.py"
+        kernel.parent.mkdir()
+        kernel.write_text("def half(x):\n    return x / 2\n")
+        monkeypatch.setattr(jit, "kernel_files", lambda kernel=kernel: [kernel])
+        for file in (kernel, kernel.with_name("loss.py")):
+            file.write_text(kernel.read_text())
+            functions = {"__name__": __name__}
+            exec(compile(kernel.read_text(), file, "exec"), functions)
+            hits.append(
+                bool(entry(types.float64(types.float64))(functions["half"]).stats.cache_hits)
+            )
+    assert hits == [False, False, True, False]
+
+
 def _no_object(library):
     raise RuntimeError(f"no compiled object yet for {library}")
 

@@ -1,11 +1,12 @@
 """The numba policy: how every kernel of the library is compiled.
 
-Kernels are cached on disk, where a directory can be written: ``NUMBA_CACHE_DIR``, or else beside
-the package or in the user's cache. Code in damaged files is compiled anew, and all code after any
-kernel's source has changed. Kernels release the GIL. Floating-point reassociation and contraction
-are allowed, so that dot products vectorise; ``nnan`` and ``ninf`` never are, because they make
-``isnan`` false in code that bounds and adds noise. No kernel starts a thread: parallel fits run
-these kernels from a ``ThreadPoolExecutor``.
+Kernels are cached on disk, where a directory can be written: ``NUMBA_CACHE_DIR``, which copies of
+the package share that have the same kernels, or else beside the package or in the user's cache.
+Code in damaged files is compiled anew, and all code after any kernel's source has changed. Kernels
+release the GIL. Floating-point reassociation and contraction are allowed, so that dot products
+vectorise; ``nnan`` and ``ninf`` never are, because they make ``isnan`` false in code that bounds
+and adds noise. No kernel starts a thread: parallel fits run these kernels from a
+``ThreadPoolExecutor``.
 """
 
 import ctypes
@@ -38,13 +39,32 @@ _SAID = "_SKDPDYN_SAID_THAT_NOTHING_IS_CACHED"
 _DIGEST = hashlib.sha256().digest_size
 
 
+def kernel_files() -> list:
+    """Return the files that have kernels."""
+    package = files("skdpdyn")
+    modules = [package / "core/losses.py", *(package / "kernels").iterdir()]
+    return [path for path in modules if path.name.endswith(".py")]
+
+
 @cache
 def _kernel_sources() -> str:
     """Return a digest of the source of all kernels, since compiled code contains what it calls."""
-    package = files("skdpdyn")
-    modules = [package / "core/losses.py", *(package / "kernels").iterdir()]
-    sources = sorted(path.read_bytes() for path in modules if path.name.endswith(".py"))
-    return hashlib.sha256(b"".join(sources)).hexdigest()
+    return hashlib.sha256(
+        b"".join(sorted(path.read_bytes() for path in kernel_files()))
+    ).hexdigest()
+
+
+@cache
+def shared_folder(file: str) -> str | None:
+    """Make the directory that all copies of a file with kernels share, if there is one.
+
+    A user's own loss, which the digest does not cover, has numba's place: its path and time.
+    """
+    if not numba.config.CACHE_DIR or file not in map(str, kernel_files()):
+        return None
+    folder = os.path.join(numba.config.CACHE_DIR, f"skdpdyn-{_kernel_sources()[:20]}")
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 class _CheckedFiles(IndexDataCacheFile):
@@ -85,9 +105,12 @@ class _Cache(FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        numbas = self._cache_file
-        base, stamp = self._impl.filename_base, (numbas._source_stamp, _kernel_sources())
-        self._cache_file = _CheckedFiles(numbas._cache_path, base, stamp)
+        base, stamp = self._impl.filename_base, _kernel_sources()
+        folder = shared_folder(function.__code__.co_filename)
+        if folder is None:
+            numbas = self._cache_file
+            folder, stamp = numbas._cache_path, (numbas._source_stamp, stamp)
+        self._cache_path, self._cache_file = folder, _CheckedFiles(folder, base, stamp)
 
     def load_overload(self, signature, target_context):
         """Return the compiled function, or None if no readable one is stored."""
