@@ -106,9 +106,10 @@ MODELS = {
     "private weights": PrivateLogisticRegression(**BINARY, class_weight="private"),
     "diagnostics": PrivateRidge(target_bounds=(-1, 1), diagnostics=True),
     "ridge": PrivateRidge(target_bounds=(-5, 5)),
+    "bought bounds": PrivateRidge(epsilon=10.0),
     "statistics": PrivateRidge(target_bounds=(-5, 5), solver=SufficientStatistics()),
     "counts": PrivatePoissonRegressor(target_bounds=(0, 3), diagnostics=True),
-    "rates": PrivatePoissonRegressor(target_bounds=(0, 3)),
+    "rates": PrivatePoissonRegressor(epsilon=10.0),  # of bounds that are bought
 }
 
 

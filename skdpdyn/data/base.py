@@ -219,18 +219,6 @@ class Rows(ABC):
         gradients = Gradients.of(objective, self, of_batches)
         return Point(gradients, self.map), self.open_sums(gradients)
 
-    def targets(self) -> np.ndarray:
-        """Return the targets as a user has them, for what is bought of them.
-
-        Raises
-        ------
-        ValueError
-            If these rows do not bring them here.
-        """
-        raise ValueError(
-            f"target_bounds are not bought of {type(self).__name__}. Pass target_bounds=(low, high)"
-        )
-
     @abstractmethod
     def with_target(self, centre: float, scale: float) -> "Rows":
         """Return the same rows with the targets (y - centre) / scale."""
@@ -417,8 +405,13 @@ class Rows(ABC):
         """Weights are rounded down to multiples of its inverse, so that counts are exact."""
         return 2.0 ** (53 - self.n_records.bit_length())
 
-    def octave_counts(self) -> np.ndarray:
+    def octave_counts(self, of: str = "rows") -> np.ndarray:
         """Return how many numbers of each column of X are in each octave, by weight; exact.
+
+        Parameters
+        ----------
+        of : {"rows", "targets"}, default="rows"
+            "targets": of one column, the targets.
 
         Returns
         -------
@@ -427,9 +420,9 @@ class Rows(ABC):
             cells are 0 and the last one no number, then of the negative ones; 2^k is in the octave
             that ends with it.
         """
-        return self.summed(Statistic(OCTAVES, "rows", grain=self._grain))
+        return self.summed(Statistic(OCTAVES, of, grain=self._grain))
 
-    def part_counts(self, ranges: np.ndarray, split: np.ndarray) -> np.ndarray:
+    def part_counts(self, ranges: np.ndarray, split: np.ndarray, of: str = "rows") -> np.ndarray:
         """Return how many numbers of X are in each part of the range of its column, by weight.
 
         Parameters
@@ -438,6 +431,8 @@ class Rows(ABC):
             Ranges, which are cut into as many equal parts.
         split : ndarray of bool of shape (n_features,)
             Columns that are counted.
+        of : {"rows", "targets"}, default="rows"
+            See `octave_counts`.
 
         Returns
         -------
@@ -447,7 +442,7 @@ class Rows(ABC):
         width = (ranges[:, 1] - ranges[:, 0]) / PARTS
         factors = np.divide(1.0, width, out=np.zeros(len(width)), where=split)
         lows = np.where(split, ranges[:, 0], 0.0)
-        return self.summed(Statistic(SPLIT, "rows", grain=self._grain, lows=lows, factors=factors))
+        return self.summed(Statistic(SPLIT, of, grain=self._grain, lows=lows, factors=factors))
 
     def sample(self, least: float) -> tuple[float, int]:
         """Return how many rows of each chunk are a public sample, and how many they are in all.

@@ -379,6 +379,11 @@ class LocalRows(Rows):
 
     def add_to(self, total: Total, statistic: Statistic, edges: np.ndarray) -> None:
         """Add the sums of chunks of a statistic to those before them, in order."""
+        if statistic.of == "targets" and statistic.kind in (OCTAVES, SPLIT):
+            column = LocalRows(np.ascontiguousarray(self.y[:, None]))
+            column.weight, column.n_threads = self.weight, self.n_threads
+            column.add_to(total, replace(statistic, of="rows"), edges)
+            return
         if statistic.of == "targets":
             run: Any = TargetPass(self.y, self.exposure, self.weight, statistic, self.common)
         elif statistic.of == "mapped" and self.map is None:

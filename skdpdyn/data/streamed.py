@@ -158,14 +158,6 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
             if len(X):
                 yield np.ascontiguousarray(X), y
 
-    def targets(self) -> np.ndarray:
-        """See `Rows.targets`: by one pass over the rows; counts without their exposures."""
-        targets = []
-        for _, y in self.portions():
-            y = y.values[y.codes] if isinstance(y, Labels) else y
-            targets.append(y[:, 0] if self.has_exposure else y)
-        return np.concatenate(targets)
-
     def _shaped(self, edges):
         """Yield rows, and as their targets a column."""
         with closing(self.portions(edges)) as portions:

@@ -135,6 +135,7 @@ class Statistic:
         if self.kind == COUNTS:
             return len(self.thresholds) + 1
         if self.kind in (OCTAVES, SPLIT):
+            n_features = 1 if self.of == "targets" else n_features
             return n_features * (_APART if self.kind == OCTAVES else PARTS)
         width = _padded(self.n_columns(n_features))
         return width**2 if self.kind == OUTER else width
@@ -144,7 +145,7 @@ class Statistic:
         if self.kind == COUNTS:
             return np.cumsum(sums[:-1])
         if self.kind in (OCTAVES, SPLIT):
-            return sums.reshape(n_features, -1)[:, :N_OCTAVES]
+            return sums.reshape(1 if self.of == "targets" else n_features, -1)[:, :N_OCTAVES]
         size = min(self.n_columns(n_features), sums.size)
         if self.kind != OUTER:
             return sums[:size]

@@ -4,6 +4,7 @@ Plans rest on them, so that they are bought first.
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtri
@@ -124,11 +125,12 @@ class TargetRange(Part):
     def first(self, model, reading, request, spending):
         """See `Part.first`."""
         targets, as_read = model.family.targets, reading.target.as_read
-        y = reading.X.targets() if as_read[0] is None else as_read[0]
-        y = np.ascontiguousarray(numbers_of(y), dtype=np.float64)[:, None]
-        rows = replace(reading, X=y, target=Target(None, request.loss, {})).rows(request.most_rows)
-        counts = rows.octave_counts(), rows.part_counts
-        pairs = bought_ranges(*counts, spending, names=_RANGES, false=_FAR)
+        y = None if as_read[0] is None else numbers_of(as_read[0])
+        target = Target(y, request.loss, {}, encode=numbers_of)
+        rows = replace(reading, target=target).rows(request.most_rows)
+        parts = partial(rows.part_counts, of="targets")
+        counts = rows.octave_counts("targets"), parts
+        pairs = bought_ranges(*counts, spending, rows.dtype.name, _RANGES, _FAR)
         bounds = targets.usable(*pairs[0].tolist())
         target = replace(targets.of(model, as_read, bounds), bought=True)
         return replace(reading, target=target)
