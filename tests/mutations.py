@@ -65,9 +65,15 @@ MUTATIONS = [
     ),
     Mutation(
         "rows of a person count one by one in the range of targets",
-        "replace(reading, X=y, target=Target(None, request.loss, {}))",
-        "replace(reading, X=y, target=Target(None, request.loss, {}), persons=None)",
+        "rows = replace(reading, target=target).rows(request.most_rows)",
+        "rows = replace(reading, target=target, persons=None).rows(request.most_rows)",
         "tests/test_spent.py -k bounds",
+    ),
+    Mutation(
+        "facts that are bought before trials are not in the record of their search",
+        "        if bought is None:\n            return selection\n",
+        "        if bought is not selection:\n            return selection\n",
+        "tests/test_spent.py -k 'always_held and search'",
     ),
     Mutation(
         "what is bought first has another share once classes are known",
