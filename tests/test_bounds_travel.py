@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from contextlib import suppress
 from dataclasses import replace
 
@@ -223,13 +222,6 @@ def test_events_say_the_same_under_their_relation(adjacency):
     sampled = subsampling(poisson(sampling_probability=0.05, **run))
     for guarantee in (gaussian, sampled, sampled.compose(gaussian), LaplaceDP(0.5, adjacency)):
         assert pld_epsilon(guarantee) == pytest.approx(guarantee.epsilon(1e-6), rel=1e-3)
-
-
-def test_events_need_an_extra_that_the_error_names(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    for ask in (lambda: GaussianDP(1.0).dp_event, lambda: LaplaceDP(1.0).neighboring_relation):
-        with pytest.raises(ImportError, match=r'pip install "skdpdyn\[events\]"'):
-            ask()
 
 
 def test_relations():

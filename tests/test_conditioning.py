@@ -12,7 +12,6 @@ from sklearn.base import clone
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
-from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.training.conditioning import Conditioning
 from skdpdyn.training.slope import SUMS, posterior, posterior_of_classes, sums_of_classes
 
@@ -61,23 +60,6 @@ def test_parts_compose_to_what_is_declared(index, container, adjacency):
     assert last.smoothness is None  # so that no accountant takes a learnt curvature for a fact
     assert 16 <= fitted.n_iter_ <= 100
     assert fitted.solver_ == "noisy_gd"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("changes", "share"),
-    [({"solver": "noisy_sgd", "conditioning": 0.1}, 0.1), ({"bound": "last_iterate"}, 0.2)],
-)
-def test_other_schedules_on_conditioned_rows(changes, share):
-    X, y = data()
-    model = PrivateLogisticRegression(classes=[0, 1], bounds=None, **changes)
-    for rows in (X, sparse.csr_array(X)):
-        fitted = clone(model).fit(rows, y)
-        assert fitted.conditioning_ is not None
-        assert fitted.privacy_cost(*X.shape) == fitted.privacy_
-        assert fitted.epsilon_ <= 1
-        parts = Composition(fitted.mechanism_.mechanisms[:-1])
-        assert composition(parts).mu <= math.sqrt(share) * gdp_mu(1.0, 1 / 3000**2)
 
 
 def test_off_where_sums_cannot_tell_one_record():

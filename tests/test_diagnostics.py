@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import config
 from scipy import sparse
-from test_models import CASES, LOGISTIC, POISSON, RIDGE
+from test_models import LOGISTIC, POISSON, RIDGE
 from test_report import SCHEMA, validate
 from test_solvers_conformance import DEFAULTS, label, model
 from test_streamed import GeneratedRows
@@ -90,24 +90,6 @@ def test_every_solver_pays_for_them_and_says_so(problem, tmp_path):
     entries[ROWS] += 1e-3
     with pytest.raises(ValueError, match="checksum"):
         check_report({**report.as_dict(), "diagnostics": entries})
-
-
-@pytest.mark.parametrize("conditioning", ["auto", None, 0.3])
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_they_are_paid_for_beside_conditioning(case, conditioning):
-    n_samples = 120 if config.DISABLE_JIT else 500
-    X, y = case.data(n_samples)
-    options = {"conditioning": conditioning, "epsilon": 4.0}
-    fitted = case.model(diagnostics=True, **options).fit(X, y)
-    assert fitted.privacy_ == case.model(diagnostics=True, **options).privacy_cost(n_samples, 3)
-    assert tightest(fitted.mechanism_, delta=1e-4).guarantee.epsilon(1e-4) <= 4
-    plain = case.model(**options).fit(X, y)
-    parts = [getattr(one.mechanism_, "mechanisms", (0,)) for one in (fitted, plain)]
-    assert (ROWS in fitted.diagnostics_) == (fitted.ranges_ is None)  # else it is always 0
-    assert (TARGETS in fitted.diagnostics_) == (case in REGRESSORS)
-    assert len(parts[0]) == len(parts[1]) + len(fitted.diagnostics_)
-    assert not hasattr(plain, "diagnostics_")
-    assert "diagnostics" not in plain.privacy_report().as_dict()
 
 
 # --- that they are true ---------------------------------------------------------------------------

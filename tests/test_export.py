@@ -221,6 +221,8 @@ def test_without_an_optional_library_the_error_has_the_line_to_paste(monkeypatch
         ("skops", "release", lambda: io.export(model, tmp_path / "folder")),
         ("matplotlib", "plot", lambda: PrivacyDynamicsDisplay.from_estimator(model)),
         ("pandas", "plot", evaluated(model).to_frame),
+        ("dp_accounting", "events", lambda: model.privacy_.dp_event),
+        ("dp_accounting", "events", lambda: model.privacy_.neighboring_relation),
     ]
     for library, extra, use in uses:
         for name in (library, "matplotlib.pyplot", "skops.io"):

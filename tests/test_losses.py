@@ -96,13 +96,6 @@ def test_how_far_the_loss_of_counts_can_fall(largest):
     assert poisson(largest).at_zero == pytest.approx(max(1.0, float(falls)), rel=1e-12)
 
 
-def test_hinge_derivative():
-    raw = [-3.0, 0.4, 0.5, 1.0, 1.25, 1.5, 9.0]
-    expected = [-1.0, -1.0, -1.0, -0.5, -0.25, 0.0, 0.0]
-    np.testing.assert_allclose(residuals(hinge, raw, np.ones(7)), expected, atol=1e-15)
-    np.testing.assert_allclose(residuals(hinge, -np.array(raw), np.zeros(7)), np.negative(expected))
-
-
 def exact_derivative(loss, raw, y):
     """The derivative in many digits, of exact raw predictions."""
     if loss.n_outputs > 1:
