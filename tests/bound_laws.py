@@ -1,13 +1,8 @@
-"""Laws that every accountant obeys on every record, for a bound or a record of another package too.
+"""Laws that every accountant obeys on every record, for those of another package too:
 
-In a test module of your own::
-
-    from bound_laws import BoundLaws
-
-    class TestMine(BoundLaws):
-        # registered with `skdpdyn.privacy.accountants.accountant`
-        accountants = {"mine": mine}
-        records = {"full batch": NoisyGradientDescent(n_steps=40, ...)}
+class TestMine(BoundLaws):
+    accountants = {"mine": mine}  # registered with `skdpdyn.privacy.accountants.accountant`
+    records = {"full batch": NoisyGradientDescent(n_steps=40, ...)}
 """
 
 import itertools
@@ -73,15 +68,7 @@ def check_profile(guarantee):
 
 
 class BoundLaws:
-    """The laws as tests; a subclass in a test module says for which accountants and records.
-
-    Attributes
-    ----------
-    accountants : mapping of str to callable
-        The accountants, by name.
-    records : mapping of str to record
-        Records, by a label. Those that an accountant refuses are left out.
-    """
+    """The laws as tests of records by a label; those that an accountant refuses are left out."""
 
     accountants: Mapping[str, Callable] = ACCOUNTANTS
     records: Mapping[str, Any] = {}

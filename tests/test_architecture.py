@@ -345,13 +345,6 @@ def test_a_name_has_one_meaning(module):
     assert not wrong, f"skdpdyn/{module.path} has another meaning for {wrong}"
 
 
-@each_module
-def test_no_relative_imports(module):
-    imports = [node for node in ast.walk(module.tree) if isinstance(node, ast.ImportFrom)]
-    relative = [node.lineno for node in imports if node.level]
-    assert not relative, f"skdpdyn/{module.path}, lines {relative}: no relative imports here"
-
-
 def _is_private(name):
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 

@@ -99,32 +99,39 @@ def test_order_is_that_of_the_source(adult):
     assert (last["age"], last["workclass"], last["income"]) == (35, "Self-emp-inc", ">50K")
 
 
-@pytest.mark.parametrize("complete", [True, False])
-def test_bounds_hold_and_are_public(complete):
-    adult = loaded(complete)
-    assert list(adult.bounds) == NUMERIC
-    for name, (low, high) in adult.bounds.items():
-        assert low <= adult.data[name].min(), name
-        assert adult.data[name].max() <= high, name
-    # Documented ranges, not the extremes of these records
-    assert adult.bounds["fnlwgt"] == (0, 1_500_000)
-    assert adult.bounds["capital-gain"] == (0, 100_000)
-    assert adult.bounds["capital-loss"] == (0, 4_500)
+FLIGHT_COLUMNS = [
+    *("month", "day", "carrier", "origin", "dest"),
+    *("sched_dep_time", "sched_arr_time", "air_time", "distance"),
+]
 
 
-@pytest.mark.parametrize("complete", [True, False])
-def test_categories_list_every_level(complete):
-    adult = loaded(complete)
-    assert list(adult.categories) == [name for name in COLUMNS if name not in NUMERIC]
-    for name, levels in adult.categories.items():
-        occurring = set(adult.data[name]) - {"?"}
+@pytest.mark.parametrize("complete", [True, False, None])
+def test_bounds_hold_levels_are_complete_and_both_are_public(complete):
+    """Of adult, of all records of it, and of flights."""
+    table = load_flights() if complete is None else loaded(complete)
+    columns = FLIGHT_COLUMNS if complete is None else COLUMNS
+    assert sorted([*table.bounds, *table.categories]) == sorted(columns)
+    for name, (low, high) in table.bounds.items():
+        assert low <= table.data[name].min() <= table.data[name].max() <= high, name
+    unused = {}
+    for name, levels in table.categories.items():
+        occurring = set(table.data[name]) - {"?"}
         assert occurring <= set(levels), name
         assert levels == sorted(set(levels)), name
-    # One level of the census form, "Never-worked", occurs only beside a missing occupation
-    held = {name: set(adult.data[name]) for name in adult.categories}
-    unused = {name: set(levels) - held[name] for name, levels in adult.categories.items()}
-    beside = {"workclass": {"Never-worked"}} if complete else {}
-    assert {name: levels for name, levels in unused.items() if levels} == beside
+        if unseen := set(levels) - occurring:
+            unused[name] = unseen
+    if complete is None:  # levels of the year, of which two airports are not in the sample
+        assert table.bounds["air_time"] == (0, 700)
+        assert [len(codes) for codes in table.categories.values()] == [16, 3, 104]
+        assert (unused.keys(), len(unused["dest"])) == ({"dest"}, 2)
+        return
+    assert list(table.bounds) == NUMERIC
+    # documented ranges, not the extremes of these records
+    assert table.bounds["fnlwgt"] == (0, 1_500_000)
+    assert table.bounds["capital-gain"] == (0, 100_000)
+    assert table.bounds["capital-loss"] == (0, 4_500)
+    # one level of the census form occurs only beside a missing occupation
+    assert unused == ({"workclass": {"Never-worked"}} if complete else {})
 
 
 @pytest.mark.parametrize(("as_frame", "complete"), [(True, False), (False, True)])
@@ -154,30 +161,3 @@ except ImportError as error:
     command = [sys.executable, "-c", program]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.stdout.splitlines() == ["(45222, 14) (45222,)", "(20000, 9)", "pandas"], run.stderr
-
-
-# --- flights --------------------------------------------------------------------------------------
-
-FLIGHT_COLUMNS = [
-    *("month", "day", "carrier", "origin", "dest"),
-    *("sched_dep_time", "sched_arr_time", "air_time", "distance"),
-]
-
-
-@pytest.fixture(scope="module")
-def flights():
-    return load_flights()
-
-
-def test_bounds_and_codes_of_the_flights_hold_and_are_public(flights):
-    assert set(flights.bounds) | set(flights.categories) == set(FLIGHT_COLUMNS)
-    for name, (low, high) in flights.bounds.items():
-        assert low <= flights.data[name].min(), name
-        assert flights.data[name].max() <= high, name
-    assert flights.bounds["air_time"] == (0, 700)
-    for name, codes in flights.categories.items():
-        assert set(flights.data[name]) <= set(codes), name
-        assert codes == sorted(set(codes)), name
-    # Those of the year, of which two airports do not occur in the sample
-    assert [len(codes) for codes in flights.categories.values()] == [16, 3, 104]
-    assert flights.data["dest"].nunique() == 102

@@ -570,6 +570,7 @@ TestBooks.settings = settings(max_examples=25, stateful_step_count=20, deadline=
 # --- parts, dates, units, filters -----------------------------------------------------------------
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("state", books.FOLLOWS)
 @pytest.mark.parametrize("then", [*filter(None, books.FOLLOWS)])
 def test_every_pair_of_states(ledger, path, state, then):
