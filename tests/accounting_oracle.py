@@ -188,16 +188,10 @@ def composed_epsilon(parts, delta, guess, fineness=1.0):
 
 def sampled_epsilon(q, noise, n_steps, adjacency, delta, guess, fineness=1.0):
     """Return epsilon of Poisson-sampled Gaussian steps, from one that is near it."""
+    left_out = 1e-9 * delta / n_steps
     directions = ["replace"] if adjacency == "replace_one" else ["remove", "add"]
-    return max(
-        composed_epsilon(
-            [(sampled_gaussian(q, noise, one, 1e-9 * delta / n_steps), n_steps)],
-            delta,
-            guess,
-            fineness,
-        )
-        for one in directions
-    )
+    pairs = (sampled_gaussian(q, noise, one, left_out) for one in directions)
+    return max(composed_epsilon([(pair, n_steps)], delta, guess, fineness) for pair in pairs)
 
 
 def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=100):

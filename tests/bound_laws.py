@@ -76,13 +76,11 @@ class BoundLaws:
     def pairs(self):
         """Return the pairs of an accountant and a record that it covers, under either adjacency."""
         return [
-            pytest.param(
-                accountant, with_adjacency(record, adjacency), id=f"{name}-{label}-{adjacency}"
-            )
-            for name, accountant in self.accountants.items()
+            pytest.param(judge, with_adjacency(record, adjacency), id=f"{name}-{label}-{adjacency}")
+            for name, judge in self.accountants.items()
             for label, record in self.records.items()
             for adjacency in ("replace_one", "add_remove")
-            if guarantee_of(accountant, record) is not None
+            if guarantee_of(judge, record) is not None
         ]
 
     def pytest_generate_tests(self, metafunc):
@@ -90,9 +88,8 @@ class BoundLaws:
         if "record" in metafunc.fixturenames:
             metafunc.parametrize(("accountant", "record"), self.pairs())
         if "renyi_record" in metafunc.fixturenames:
-            curves = [
-                pair for pair in self.pairs() if isinstance(pair.values[0](pair.values[1]), RenyiDP)
-            ]
+            renyi = (isinstance(pair.values[0](pair.values[1]), RenyiDP) for pair in self.pairs())
+            curves = [*itertools.compress(self.pairs(), renyi)]
             metafunc.parametrize(("accountant", "renyi_record"), curves)
         if "any_record" in metafunc.fixturenames:
             metafunc.parametrize("any_record", self.records.values(), ids=list(self.records))

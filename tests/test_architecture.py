@@ -414,26 +414,11 @@ def test_what_is_loaded(statement, loads, never):
 # Docstrings. What is exported here is documented in full; everything else that is public agrees
 # with its own signature.
 
-PUBLIC_MODULES = [
-    "skdpdyn",
-    "skdpdyn.privacy",
-    "skdpdyn.solvers",
-    "skdpdyn.linear_model",
-    "skdpdyn.data",
-    "skdpdyn.datasets",
-] + [
-    name
-    for name in (
-        "skdpdyn.preprocessing",
-        "skdpdyn.model_selection",
-        "skdpdyn.inspection",
-        "skdpdyn.inference",
-        "skdpdyn.evaluation",
-        "skdpdyn.export.onnx",
-        "skdpdyn.planning",
-    )
-    if name in MODULES
+ROOMS = [
+    *("privacy", "solvers", "linear_model", "data", "datasets", "preprocessing", "model_selection"),
+    *("inspection", "inference", "evaluation", "export.onnx", "planning"),
 ]
+PUBLIC_MODULES = ["skdpdyn", *(f"skdpdyn.{room}" for room in ROOMS)]
 
 
 def _defined_in(module):

@@ -246,14 +246,13 @@ def test_fresh_batches_at_extremes(noise, n_epochs, order, delta):
 # --- what rounding and failures add ---------------------------------------------------------------
 
 FAILING = GaussianDP(0.5, failure=1e-9)
+SAMPLED = SampledCurve(0.1, 2.0, "add_remove")
 WIDENED = {
     "failure": FAILING,
     "failure, add_remove": GaussianDP(2.0, "add_remove", 1e-20),
     "failure alone": GaussianDP(0.0, failure=1e-3),
     "rounded curve": RenyiDP(RoundedCurve(LinearCurve(0.5), 1e-4)),
-    "rounded sampled curve": RenyiDP(
-        RoundedCurve(SampledCurve(0.1, 2.0, "add_remove"), 1e-9), "add_remove"
-    ),
+    "rounded sampled curve": RenyiDP(RoundedCurve(SAMPLED, 1e-9), "add_remove"),
     "rounded point": RoundedDP(ApproximateDP(1.0, 1e-7), 1e-6),
     "rounded Gaussian": RoundedDP(GaussianDP(0.5), 1e-3),
     "rounded failure": RoundedDP(FAILING, 1e-6),
@@ -312,9 +311,8 @@ def test_rounded_profile_is_above_exact_laws(mu):
     assert np.all(rounded_deltas >= GaussianDP(1.0 + mu).delta(epsilons))
     own = RoundedDP(ApproximateDP(1.0), mu).delta(epsilons)
     p = special.expit(1.0)
-    moved = special.ndtr(special.ndtri(p) + mu / 2) - np.exp(epsilons) * special.ndtr(
-        special.ndtri(1 - p) - mu / 2
-    )
+    other = special.ndtr(special.ndtri(1 - p) - mu / 2)
+    moved = special.ndtr(special.ndtri(p) + mu / 2) - np.exp(epsilons) * other
     assert np.all(own >= moved)
 
 

@@ -423,9 +423,8 @@ def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, 
 def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
     """Contraction 0: later records' steps hide all but what the last of them show."""
     steps = {"n_samples": 5, "noise": 1.0, "step_size": 1.0, "smoothness": 1.0}
-    whole, nearly = (
-        one_pass(**steps, strong_convexity=c, stopping=stopping) for c in (1.0, 1 - 1e-12)
-    )
+    near = 1 - 1e-12
+    whole, nearly = (one_pass(**steps, strong_convexity=c, stopping=stopping) for c in (1.0, near))
     for index in (1, 4, 5):
         exact = last_iterate(whole, index=index)
         near = last_iterate(nearly, index=index).delta(0.1)

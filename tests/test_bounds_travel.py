@@ -54,9 +54,7 @@ mpl.use("Agg")
 
 RECORDS = [
     Gaussian(3.0),
-    descent(
-        n_steps=4, noise_multiplier=np.linspace(1, 2, 4), step_size=0.5, diameter=1, sensitivity=0.1
-    ),
+    descent(n_steps=4, noise_multiplier=[1.0, 1.2, 1.5, 2.0], diameter=1.0, sensitivity=0.1),
     cyclic(n_samples=95, order="shuffled_once"),
     fresh(adjacency="add_remove"),
     poisson(noise_multiplier=4.5, adjacency="add_remove"),
@@ -242,13 +240,8 @@ def test_relations():
 
 # --- budgets as risk ------------------------------------------------------------------------------
 
-PROBLEM = {
-    "n_samples": 10_000,
-    "n_features": 50,
-    "lipschitz": 1.0,
-    "strong_convexity": 0.01,
-    "smoothness": 0.26,
-}
+SIZE = {"n_samples": 10_000, "n_features": 50}
+PROBLEM = {**SIZE, "lipschitz": 1.0, "strong_convexity": 0.01, "smoothness": 0.26}
 
 
 @pytest.mark.parametrize("n_steps", ["curvature", "worst_case", 100])

@@ -304,10 +304,8 @@ def test_facts_of_some_columns_leave_the_others_to_be_bought():
     frame = pd.DataFrame({"x": 30 * X[:, 0], "z": X[:, 1], "side": side, "code": code})
     options = {"epsilon": 3.0, "bounds": {"z": (-2, 2)}, "classes": [0, 1]}
     made = PrivateGAMClassifier(categories={"side": ["up", "down"]}, **options)
-    additive, linear = (
-        made.fit(frame, TWO),
-        PrivateLogisticRegression(**options).fit(frame[["x", "z"]], TWO),
-    )
+    additive = made.fit(frame, TWO)
+    linear = PrivateLogisticRegression(**options).fit(frame[["x", "z"]], TWO)
     assert additive.bought_.keys() == {"bounds", "categories"}
     x, z, sides, codes = additive.expansion_.columns
     assert (x.low, x.high, z.low, z.high) == (-32, 32, -2, 2)

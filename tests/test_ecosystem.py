@@ -197,10 +197,8 @@ def test_errors_name_columns_and_their_types_but_no_value(library):
 
 def test_one_column_and_columns_of_the_same_name_have_advice():
     frame = pytest.importorskip("pandas").DataFrame({"age": [1.0, 2.0]})
-    for X, advice in (
-        (frame["age"], r"X\.to_frame\(\)"),
-        (frame[["age", "age"]], "Give each column of X a name"),
-    ):
+    cases = (frame["age"], r"X\.to_frame\(\)"), (frame[["age", "age"]], "Give each column of X a")
+    for X, advice in cases:
         with pytest.raises(ValueError, match=advice):
             logistic().fit(X, [0, 1])
 

@@ -22,13 +22,8 @@ from sklearn.svm import LinearSVC
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.core import spending
-from skdpdyn.evaluation import (
-    Estimate,
-    PrivateCalibrationDisplay,
-    PrivateRocCurveDisplay,
-    evaluate,
-)
-from skdpdyn.evaluation.estimates import NoisyNumbers
+from skdpdyn.evaluation import PrivateCalibrationDisplay, PrivateRocCurveDisplay, evaluate
+from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, Ledger, check_report
@@ -42,11 +37,8 @@ MODELS = {
     "three": (LogisticRegression().fit(X, THREE), THREE),
     "regression": (LinearRegression().fit(X, RAW), RAW),
 }
-BOUNDS = {
-    "two": {"thresholds": np.arange(1, 32) / 32},
-    "three": {},
-    "regression": {"target_bounds": (-4.0, 4.0)},
-}
+BOUNDS = {"two": {"thresholds": np.arange(1, 32) / 32}, "three": {}}
+BOUNDS["regression"] = {"target_bounds": (-4.0, 4.0)}
 
 
 def record(monkeypatch):
@@ -305,9 +297,8 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
     monkeypatch.setattr(spending, "release", heard)
     rng, twice = np.random.default_rng(0), 2 if adjacency == "replace_one" else 1
     x = np.linspace(-1, 1, 30)[:, None]
-    binary, three = (
-        LogisticRegression().fit(x, np.digitize(x[:, 0], edges)) for edges in ([0], [-0.5, 0.5])
-    )
+    cuts = [0], [-0.5, 0.5]
+    binary, three = (LogisticRegression().fit(x, np.digitize(x[:, 0], edges)) for edges in cuts)
     line = LinearRegression().fit(x, x[:, 0])
     for epsilon in rng.uniform(0.01, 20, 100):
         budget = {"epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency}

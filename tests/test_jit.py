@@ -9,16 +9,12 @@ from numba import types
 from numba.core.codegen import CodeLibrary
 
 from skdpdyn.kernels import jit
-from skdpdyn.kernels.jit import double_of_bits, entry
+from skdpdyn.kernels.jit import entry
 from skdpdyn.support.startup import no_collections
 
 
 def _half(x):
     return x / 2
-
-
-def _power_of_two(exponent):
-    return double_of_bits((exponent + 1023) << 52)
 
 
 needs_compiler = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
@@ -38,12 +34,6 @@ def test_collections_come_back_when_the_last_one_is_done(enabled):
         assert gc.isenabled() == enabled
     finally:
         (gc.enable if before else gc.disable)()
-
-
-@pytest.mark.parametrize("exponent", [-1022, -1, 0, 1, 52, 1023])
-def test_double_of_bits(exponent):
-    of_power = entry(types.float64(types.int64))(_power_of_two)
-    assert of_power(exponent) == 2.0**exponent
 
 
 def _compile_half(number=types.float64):

@@ -123,9 +123,8 @@ def test_arrays_of_other_types_are_refused(n_threads):
 def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):
     X, y = data(loss, 1100, 4, dtype)
     assert LocalRows(layout(X)).count_chunks(5 * loss.n_outputs) > 2
-    one, two, eight = (
-        run(problem(loss, X), layout(X), y, (0.2, 0.5), n_threads=threads) for threads in (1, 2, 8)
-    )
+    given = problem(loss, X), layout(X), y, (0.2, 0.5)
+    one, two, eight = (run(*given, n_threads=threads) for threads in (1, 2, 8))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, eight)
 
@@ -238,9 +237,8 @@ def test_how_many_values_rows_store_moves_no_chunk(loss, monkeypatch):
     monkeypatch.setattr(local, "allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
     for row_length in (2, 20, 200):
         columns = np.tile(np.arange(row_length), 4000)
-        X = sparse.csr_array(
-            (np.full(columns.size, 0.01), columns, np.arange(4001) * row_length), shape=(4000, 2500)
-        )
+        parts = np.full(columns.size, 0.01), columns, np.arange(4001) * row_length
+        X = sparse.csr_array(parts, shape=(4000, 2500))
         counts.add(LocalRows(X).count_chunks(2501 * loss.n_outputs))
         run(problem(loss, X), X, np.zeros(4000))
     assert len(counts) == 1

@@ -11,15 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdpdyn.core.losses import (
-    LOSSES,
-    PINBALL_WIDTH,
-    Loss,
-    hinge,
-    logistic,
-    poisson,
-    softmax,
-)
+from skdpdyn.core.losses import LOSSES, PINBALL_WIDTH, Loss, hinge, logistic, poisson, softmax
 
 __all__ = ["loss", "targets"]
 
