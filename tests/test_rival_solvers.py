@@ -16,10 +16,7 @@ from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.noise import release
 from skdpdyn.data.local import LocalRows
-from skdpdyn.privacy import (
-    Composition,
-    PoissonSubsampled,
-)
+from skdpdyn.privacy import Composition, PoissonSubsampled
 from skdpdyn.solvers import DPSVRG, BassilySGD
 from skdpdyn.solvers.literature import dp_svrg
 
@@ -29,11 +26,8 @@ LOSSES = {"logistic": logistic, "squared": squared, "softmax": softmax(3)}
 def rows(n_samples=40, n_features=5, loss="logistic", seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_samples, n_features)) * rng.uniform(0.1, 2, (n_samples, 1))
-    y = {
-        "logistic": rng.integers(2, size=n_samples),
-        "squared": X[:, 0],
-        "softmax": rng.integers(3, size=n_samples),
-    }[loss]
+    classes = {"logistic": 2, "softmax": 3}.get(loss, 1)
+    y = X[:, 0] if loss == "squared" else rng.integers(classes, size=n_samples)
     return X, y.astype(float)
 
 
@@ -41,22 +35,17 @@ def difference(data, objective, theta, snapshot, part):
     return data.gradient(objective, theta, part) - data.gradient(objective, snapshot, part)
 
 
+def batches(probability, noise, n_steps, **options):
+    given = {"sampling_probability": probability, "noise_multiplier": noise, "n_steps": n_steps}
+    return PoissonSubsampled(**given, **options)
+
+
 def svrg_record(
     n_rounds=2, n_inner=3, probability=0.3, noise=0.5, snapshot_noise=2.0, step_size=0.7
 ):
-    snapshots = PoissonSubsampled(
-        sampling_probability=1.0, noise_multiplier=snapshot_noise, n_steps=n_rounds
-    )
+    snapshots = batches(1.0, snapshot_noise, n_rounds)
     return Composition(
-        (
-            snapshots,
-            PoissonSubsampled(
-                sampling_probability=probability,
-                noise_multiplier=noise,
-                n_steps=n_rounds * n_inner,
-                step_size=step_size,
-            ),
-        )
+        (snapshots, batches(probability, noise, n_rounds * n_inner, step_size=step_size))
     )
 
 
@@ -73,19 +62,15 @@ def svrg_by_numpy(objective, mechanism, X, y, rng):
         full = release(at_snapshot.sum(axis=0), scale, rng) / len(X)
         theta, path = snapshot.copy(), []
         for _ in range(steps.n_steps // snapshots.n_steps):
-            limit = min(
-                2 * objective.lipschitz, objective.curvature * np.linalg.norm(theta - snapshot)
-            )
+            curved = objective.curvature * np.linalg.norm(theta - snapshot)
+            limit = min(2 * objective.lipschitz, curved)
             batch = rng.random(len(X)) < steps.sampling_probability
-            difference = shortened(gradients(objective, X, y, theta) - at_snapshot, limit)[
-                batch
-            ].sum(axis=0)
+            moved = shortened(gradients(objective, X, y, theta) - at_snapshot, limit)
+            difference = moved[batch].sum(axis=0)
             scale = steps.noise_multiplier * (limit + rounding(theta) + rounding(snapshot))
             noisy = release(difference, scale, rng)
-            direction = (
-                noisy / (steps.sampling_probability * len(X)) + full + objective.alpha * theta
-            )
-            theta = theta - steps.step_size * direction
+            mean = noisy / (steps.sampling_probability * len(X))
+            theta = theta - steps.step_size * (mean + full + objective.alpha * theta)
             path.append(theta)
         snapshot = np.mean(path, axis=0)
     return snapshot
@@ -120,13 +105,8 @@ def test_sensitivity_of_svrg(loss, data_norm):
     for seed in range(60):
         X, y = rows(12, 4, loss, seed)
         X = X * data_norm
-        objective = problem(
-            LOSSES[loss],
-            X,
-            data_norm=data_norm,
-            clip=0.5 * data_norm,
-            intercept_scaling=0.25 * data_norm,
-        )
+        constants = {"clip": 0.5 * data_norm, "intercept_scaling": 0.25 * data_norm}
+        objective = problem(LOSSES[loss], X, data_norm=data_norm, **constants)
         theta = rng.standard_normal(objective.n_parameters) * 10 ** rng.uniform(-1, 2) / data_norm
         snapshot = theta + rng.standard_normal(theta.size) * 10 ** rng.uniform(-3, 1) / data_norm
         other_X, other_y = X.copy(), y.copy()
@@ -189,22 +169,12 @@ def test_gradients_stay_bounded_when_predictions_overflow(loss):
 
 def test_a_fixed_schedule_is_kept():
     objective = problem(logistic, np.zeros((1000, 3)), alpha=1e-4)
-    options = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one", "bound": "tightest"}
-    snapshots, steps = (
-        DPSVRG(n_rounds=7, n_inner=11, batch_size=25)
-        .mechanism(objective, *spent(**options))(2.0)
-        .mechanisms
-    )
-    assert (
-        snapshots.n_steps,
-        steps.n_steps,
-        steps.sampling_probability,
-        steps.noise_multiplier,
-    ) == (7, 77, pytest.approx(0.025, rel=1e-13), 2.0)
-    small, large = (
-        DPSVRG().mechanism(objective, *spent(**{**options, "epsilon": epsilon}))(1.0).mechanisms[1]
-        for epsilon in (0.1, 50.0)
-    )
+    solver = DPSVRG(n_rounds=7, n_inner=11, batch_size=25)
+    snapshots, steps = solver.mechanism(objective, *spent(1.0, 1e-6))(2.0).mechanisms
+    assert (snapshots.n_steps, steps.n_steps, steps.noise_multiplier) == (7, 77, 2.0)
+    assert steps.sampling_probability == pytest.approx(0.025, rel=1e-13)
+    records = (DPSVRG().mechanism(objective, *spent(of, 1e-6))(1.0) for of in (0.1, 50.0))
+    small, large = (record.mechanisms[1] for record in records)
     assert small.n_steps < large.n_steps
     assert small.sampling_probability <= large.sampling_probability <= 1
 
@@ -236,21 +206,14 @@ def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
     X, radius = np.zeros((20, 500)), 3.0
     objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
-    mechanism = PoissonSubsampled(
-        sampling_probability=1 / 20, noise_multiplier=0.01, n_steps=1, diameter=2 * radius
-    )
-    theta = BassilySGD(radius=radius).solve(
-        objective, mechanism, LocalRows(X, np.ones(20)), generator=generator()
-    )
+    rows, solve = LocalRows(X, np.ones(20)), BassilySGD(radius=radius).solve
+    mechanism = batches(1 / 20, 0.01, 1, diameter=2 * radius)
+    theta = solve(objective, mechanism, rows, generator=generator())
     std = 0.01 * 0.4
     std *= 2 * radius / math.sqrt(0.4**2 + 500 * std**2)
     assert stats.chi2.ppf(5e-7, 500) < np.sum((theta / std) ** 2) < stats.chi2.isf(5e-7, 500)
-    large = PoissonSubsampled(
-        sampling_probability=1 / 20, noise_multiplier=1e4, n_steps=3, diameter=2 * radius
-    )
-    theta = BassilySGD(radius=radius).solve(
-        objective, large, LocalRows(X, np.ones(20)), generator=generator()
-    )
+    large = batches(1 / 20, 1e4, 3, diameter=2 * radius)
+    theta = solve(objective, large, rows, generator=generator())
     assert np.linalg.norm(theta) == pytest.approx(radius)
     with pytest.raises(ValueError, match="alpha=0: radius='auto' is L / alpha"):
         BassilySGD().mechanism(objective, *spent(1.0, 1e-5))
@@ -262,9 +225,7 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
     """
     X, y = rows(15, 2)
     objective = problem(logistic, X, alpha=1.0)
-    mechanism = PoissonSubsampled(
-        sampling_probability=1 / 15, noise_multiplier=1e-12, n_steps=1, diameter=1e9
-    )
+    mechanism = batches(1 / 15, 1e-12, 1, diameter=1e9)
     steps = [
         BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
         for seed in range(2000)
@@ -277,8 +238,7 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
 def test_number_of_steps_of_bassily():
     def steps(n_samples, delta):
         objective = problem(logistic, np.zeros((n_samples, 3)))
-        options = {"epsilon": 1.0, "adjacency": "replace_one", "bound": "tightest"}
-        return BassilySGD().mechanism(objective, *spent(delta=delta, **options))(1.0).n_steps
+        return BassilySGD().mechanism(objective, *spent(1.0, delta))(1.0).n_steps
 
     assert steps(100, 1e-4) == 10_000
     assert steps(3000, 1e-6) == 100_000
