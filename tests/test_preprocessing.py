@@ -1,7 +1,5 @@
 """BoundsScaler: a public map of each record alone, so that it costs nothing."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,37 +28,22 @@ def test_maps_bounds_to_range(feature_range, dtype):
 
 @pytest.mark.smoke
 def test_clips_what_lies_outside():
-    scaler = BoundsScaler([(0, 10), (-1, 3)]).fit(ROWS)
-    np.testing.assert_array_equal(
-        scaler.transform([[-1e300, 4.0], [11.0, -1e300]]), [[0.0, 1.0], [1.0, 0.0]]
-    )
+    scaled = BoundsScaler([(0, 10), (-1, 3)]).fit(ROWS).transform([[-1e300, 4.0], [11.0, -1e300]])
+    np.testing.assert_array_equal(scaled, [[0.0, 1.0], [1.0, 0.0]])
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_stays_in_range_whatever_the_rounding(dtype):
     rng = np.random.default_rng(0)
-    for _ in range(200):
-        low, width, start, span = (
-            rng.uniform(-1, 1),
-            10 ** rng.uniform(-3, 6),
-            rng.uniform(-1, 1),
-            10 ** rng.uniform(-3, 3),
-        )
+    for k in range(200):
+        low, start = rng.uniform(-1, 1, 2)
+        width, span = 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-3, 3)
+        if k == 0:  # ends that are one float32
+            low, width = 1e8, 1.0
         scaler = BoundsScaler((low, low + width), feature_range=(start, start + span))
-        scaled = scaler.fit_transform(
-            np.array([[low], [low + width], [1e30], [-1e30]], dtype=dtype)
-        )
+        scaled = scaler.fit_transform(np.array([[low], [low + width], [1e30], [-1e30]], dtype))
         rounding = 4 * np.finfo(dtype).eps * (abs(start) + span)
         assert np.all((scaled >= start - rounding) & (scaled <= start + span + rounding))
-
-
-def test_narrow_bounds_far_from_zero_stay_finite():
-    """1e8 and 1e8 + 1 are one float32."""
-    scaled = BoundsScaler((1e8, 1e8 + 1)).fit_transform(
-        np.array([[0.0], [1e8], [2e8]], dtype=np.float32)
-    )
-    assert np.all((scaled >= 0) & (scaled <= 1))
-    assert scaled[[0, 2]].ravel().tolist() == [0, 1]
 
 
 def test_bounds_by_column_name():
@@ -68,9 +51,12 @@ def test_bounds_by_column_name():
     bounds = {"b": (-1, 1), "unused": (0, 1), "a": (0, 10)}
     scaler = BoundsScaler(bounds).fit(frame)
     np.testing.assert_array_equal(scaler.bounds_, [[0, 10], [-1, 1]])
-    np.testing.assert_array_equal(
-        BoundsScaler(bounds).fit(frame[["b", "a"]]).bounds_, [[-1, 1], [0, 10]]
-    )
+    turned = BoundsScaler(bounds).fit(frame[["b", "a"]])
+    np.testing.assert_array_equal(turned.bounds_, [[-1, 1], [0, 10]])
+    with pytest.raises(ValueError, match=r"by column name: no bounds for \['b'\]"):
+        BoundsScaler({"a": (0, 1)}).fit(frame)
+    with pytest.raises(ValueError, match=r"bounds has shape \(2,\)"):
+        BoundsScaler({"a": 0, "b": 1}).fit(frame)
     with pytest.raises(ValueError, match="feature names should match"):
         scaler.transform(frame[["b", "a"]])
 
@@ -78,48 +64,47 @@ def test_bounds_by_column_name():
 def test_nothing_is_learnt_from_the_data():
     rng = np.random.default_rng(0)
     query = rng.normal(size=(20, 2))
-    fits = [
-        BoundsScaler((-1, 1)).fit(X)
-        for X in (rng.normal(size=(50, 2)), 1e6 * rng.normal(size=(3, 2)), np.zeros((1, 2)))
-    ]
-    first, *others = fits
-    for other in others:
+    tables = 1e6 * rng.normal(size=(3, 2)), np.zeros((1, 2))
+    first = BoundsScaler((-1, 1)).fit(rng.normal(size=(50, 2)))
+    for other in (BoundsScaler((-1, 1)).fit(X) for X in tables):
         assert vars(other).keys() == vars(first).keys()
         np.testing.assert_array_equal(other.bounds_, first.bounds_)
         np.testing.assert_array_equal(other.transform(query), first.transform(query))
     # and a record's image does not depend on the records beside it
-    together, alone = (
-        first.transform(query),
-        np.vstack([first.transform(row[None]) for row in query]),
-    )
-    np.testing.assert_array_equal(together, alone)
+    alone = np.vstack([first.transform(row[None]) for row in query])
+    np.testing.assert_array_equal(first.transform(query), alone)
+
+
+NO_PAIRS = [
+    (0, 0),
+    (np.nan, 1),
+    (0, np.inf),
+    (-1e308, 1e308),
+    (0,),
+    None,
+    "ab",
+    (0, "1"),
+    (True, 2),
+]
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (
-            {"bounds": [(0, 1), (0, 1), (0, 1)]},
-            r"bounds has shape \(3, 2\): give one pair, or one pair for each of 2 columns",
-        ),
+        ({"bounds": "a"}, "bounds='a' must be one pair of numbers"),
+        ({"bounds": [(0, 1)] * 3}, r"shape \(3, 2\): give one pair, or one pair for each of 2 col"),
         ({"bounds": (0, 1, 2)}, r"bounds has shape \(3,\)"),
         ({"bounds": 1.0}, r"bounds has shape \(\)"),
-        (
-            {"bounds": (1, 0)},
-            r"bounds=\(1, 0\) must be pairs \(low, high\) of finite numbers with low < high",
-        ),
+        ({"bounds": (1, 0)}, r"bounds=\(1, 0\) must be pairs \(low, high\) of finite numbers with"),
         ({"bounds": (1, 1)}, "must be pairs .* with low < high"),
         ({"bounds": [(0, 1), (0, np.inf)]}, r"of finite numbers .*: not so of columns \[1\]"),
         ({"bounds": (np.nan, 1)}, "of finite numbers"),
         ({"bounds": {"a": (0, 1)}}, "bounds is a dict by column name: X has no column names"),
         (
             {"feature_range": (1, 0)},
-            r"feature_range=\(1, 0\) must be a pair \(low, high\) with low < high",
+            r"feature_range=\(1, 0\) must be a pair \(low, high\) with low",
         ),
-        ({"feature_range": (0, 0)}, r"feature_range=\(0, 0\)"),
-        ({"feature_range": (np.nan, 1)}, "feature_range=.* with low < high"),
-        ({"feature_range": (0, np.inf)}, "feature_range="),
-        ({"feature_range": (-1e308, 1e308)}, "feature_range="),
+        *[({"feature_range": of}, "feature_range=.* must be a pair") for of in NO_PAIRS],
     ],
 )
 def test_errors(parameters, message):
@@ -127,14 +112,6 @@ def test_errors(parameters, message):
     with pytest.raises(ValueError, match=message):
         scaler.fit(ROWS)
     assert not hasattr(scaler, "bounds_")
-
-
-def test_error_names_the_column_without_bounds():
-    frame = pd.DataFrame(ROWS, columns=["a", "b"])
-    with pytest.raises(
-        ValueError, match=re.escape("bounds is a dict by column name: no bounds for ['b']")
-    ):
-        BoundsScaler({"a": (0, 1)}).fit(frame)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -204,49 +181,12 @@ def test_column_transformer_makes_public_columns(adult):
     pd.testing.assert_frame_equal(again.transform(adult.data), X)
 
 
-@pytest.mark.smoke
-def test_private_pipeline_from_frame_to_prediction(adult):
-    classifier = PrivateLogisticRegression(
-        epsilon=5.0, classes=adult.target_names, solver="noisy_gd"
-    )
-    pipeline = make_pipeline(public_columns(adult), classifier).fit(adult.data, adult.target)
-    fitted = pipeline[-1]
-    assert fitted.leaks_ == ()
-    assert fitted.epsilon_ <= 5.0
-    assert fitted.n_features_in_ == 6 + sum(map(len, adult.categories.values()))
-    predicted = pipeline.predict(adult.data)
-    assert set(predicted) <= set(adult.target_names)
-    assert pipeline.predict_proba(adult.data.iloc[:3]).shape == (3, 2)
-
-
-def test_bounds_by_name_are_pairs():
-    frame = pd.DataFrame(ROWS, columns=["a", "b"])
-    with pytest.raises(ValueError, match=r"bounds has shape \(2,\)"):
-        BoundsScaler({"a": 0, "b": 1}).fit(frame)
-
-
-@pytest.mark.parametrize("feature_range", [(0,), None, "ab", (0, "1"), (True, 2)])
-def test_ranges_that_are_no_pair_are_refused(feature_range):
-    with pytest.raises(ValueError, match=r"feature_range=.* must be a pair"):
-        BoundsScaler(feature_range=feature_range).fit(ROWS)
-
-
-def test_bounds_that_are_no_numbers_are_refused():
-    with pytest.raises(ValueError, match="bounds='a' must be one pair of numbers"):
-        BoundsScaler(bounds="a").fit(ROWS)
-
-
 @pytest.mark.parametrize("unit", ["datetime64[s]", "timedelta64[s]"])
 def test_dates_are_refused(unit):
     """A missing one would become the most negative integer, which is finite."""
-    X = np.array(
-        [["2020-01-01"], ["NaT"]] if unit.startswith("date") else [[1], ["NaT"]], dtype=unit
-    )
-    for rows in (X, pd.DataFrame(X)):
-        for estimator in (
-            BoundsScaler((0, 1)),
-            PrivateScaler(1.0, 1e-5),
-            PrivateLogisticRegression(classes=[0, 1]),
-        ):
+    X = np.array([["2020-01-01" if unit.startswith("date") else 1], ["NaT"]], dtype=unit)
+    model = PrivateLogisticRegression(classes=[0, 1])
+    for estimator in (BoundsScaler((0, 1)), PrivateScaler(1.0, 1e-5), model):
+        for rows in (X, pd.DataFrame(X)):
             with pytest.raises(ValueError, match="X holds dates or times"):
                 estimator.fit(rows, [0, 1])
