@@ -74,13 +74,12 @@ def folder(tmp_path):
     return tmp_path
 
 
+SEEDED = {"random_state": 0, "data_norm": 2.0}
 MODELS = {
-    "bought": PrivateLogisticRegression(classes=[False, True], random_state=0, data_norm=2.0),
-    "grade": PrivateSoftmaxRegression(
-        classes=["low", "middle", "high"], random_state=0, data_norm=2.0
-    ),
-    "price": PrivateRidge(target_bounds=(-1, 1), random_state=0, data_norm=2.0),
-    "claims": PrivatePoissonRegressor(target_bounds=(0, 9), random_state=0, data_norm=2.0),
+    "bought": PrivateLogisticRegression(classes=[False, True], **SEEDED),
+    "grade": PrivateSoftmaxRegression(classes=["low", "middle", "high"], **SEEDED),
+    "price": PrivateRidge(target_bounds=(-1, 1), **SEEDED),
+    "claims": PrivatePoissonRegressor(target_bounds=(0, 9), **SEEDED),
 }
 SOURCES = {
     "folder": lambda folder: folder,
@@ -118,13 +117,11 @@ def test_additive_models_learn_the_same_bits_as_from_an_array(target, folder):
     names, rows = ["a", "b", "level"], table()
     X = np.column_stack([rows[name].to_numpy().astype(np.float32) for name in names])
     expected = model.fit(X, rows[target].to_numpy()).coef_
-    model.fit(ParquetRows(folder, target, columns=names))
-    np.testing.assert_array_equal(model.coef_, expected)
+    source = ParquetRows(folder, target, columns=names)
+    np.testing.assert_array_equal(model.fit(source).coef_, expected)
     assert model.feature_names_in_.tolist() == names
     with pytest.raises(ValueError, match="levels are not looked for"):
-        model.set_params(categories={"level": "auto"}, bounds=(-1, 1)).fit(
-            ParquetRows(folder, target, columns=names)
-        )
+        model.set_params(categories={"level": "auto"}, bounds=(-1, 1)).fit(source)
 
 
 @pytest.mark.parametrize("disk", ["has room", "is full", "is left alone"])
@@ -159,8 +156,8 @@ def test_rows_can_be_looked_at_and_have_a_public_shape(folder, tmp_path_factory)
 
 def test_partitions_and_filters(tmp_path):
     rows = table()
-    dataset.write_dataset(rows, tmp_path, format="parquet", partitioning=["level"],
-                          partitioning_flavor="hive")  # fmt: skip
+    options = {"partitioning": ["level"], "partitioning_flavor": "hive"}
+    dataset.write_dataset(rows, tmp_path, format="parquet", **options)
     opened = ParquetRows(tmp_path, "bought", ["a", "level"])
     assert opened.shape == (N_SAMPLES, 2)
     X, _ = map(np.concatenate, zip(*opened.read(), strict=True))
@@ -180,10 +177,6 @@ def _refused(model, rows, message):
         assert str(SECRET)[:6] not in str(seen)
         assert "violet" not in str(seen)
         seen = seen.__cause__ or seen.__context__
-
-
-def _truncate(path):
-    os.truncate(path, path.stat().st_size * 2 // 3)
 
 
 def _with_last(path, name, value):
@@ -213,20 +206,19 @@ def test_a_fault_in_the_last_row_leaves_nothing_fitted(fault, folder):
 
 
 AFTER = {
-    "truncated": (_truncate, "a file changed"),
-    "gone": (os.remove, "a file changed"),
-    "touched": (os.utime, "a file changed after it was opened"),
-    "replaced": (lambda path: _with_last(path, "a", SECRET), "a file changed"),
+    "truncated": lambda path: os.truncate(path, path.stat().st_size * 2 // 3),
+    "gone": os.remove,
+    "touched": os.utime,
+    "replaced": lambda path: _with_last(path, "a", SECRET),
 }
 
 
 @pytest.mark.parametrize("when", ["before the fit", "in the second pass"])
 @pytest.mark.parametrize("fault", AFTER)
 def test_files_that_change_are_refused(fault, when, folder, monkeypatch):
-    change, message = AFTER[fault]
     rows = ParquetRows(folder, "bought", COLUMNS, {"colour": COLOURS})
     if when == "before the fit":
-        change(folder / "2.parquet")
+        AFTER[fault](folder / "2.parquet")
     else:
         checks, refuse_changes = [], ParquetRows._refuse_changes
 
@@ -234,28 +226,28 @@ def test_files_that_change_are_refused(fault, when, folder, monkeypatch):
             refuse_changes(self)
             checks.append(True)
             if len(checks) == 3:  # two a pass: once the files have been found as they were
-                change(folder / "2.parquet")
+                AFTER[fault](folder / "2.parquet")
 
         monkeypatch.setattr(ParquetRows, "_refuse_changes", changing)
-    _refused(PrivateLogisticRegression(classes=[False, True]), rows, message)
+    _refused(PrivateLogisticRegression(classes=[False, True]), rows, "a file changed")
 
 
 def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
-    def refused(message, source=folder, target="bought", **options):
+    def refused(message, columns=None, categories=None, source=folder, target="bought", **options):
         with pytest.raises(ValueError, match=message):
-            ParquetRows(source, target, **options)
+            ParquetRows(source, target, columns, categories, **options)
 
     refused("no column 'sold'", target="sold")
-    refused("no column 'c'", columns=["c"])
-    refused("different names", columns=["a", "a"])
-    refused("without 'bought'", columns=["bought"])
+    refused("no column 'c'", ["c"])
+    refused("different names", ["a", "a"])
+    refused("without 'bought'", ["bought"])
     refused("'grade' holds no numbers", exposure="grade")
-    refused("without 'bought' and 'a'", columns=["a"], exposure="a")
-    refused("'d', which is not one of columns", columns=["a"], categories={"d": [1]})
+    refused("without 'bought' and 'a'", ["a"], exposure="a")
+    refused("'d', which is not one of columns", ["a"], {"d": [1]})
     refused("column 'colour' has type dictionary")
-    refused("column 'grade' has type string", columns=["grade"])
+    refused("column 'grade' has type string", ["grade"])
     for categories in ([], ["red", "red"], [None]):
-        refused("different values", columns=["colour"], categories={"colour": categories})
+        refused("different values", ["colour"], {"colour": categories})
     parquet.write_table(table(30).drop_columns(["b"]), folder / "3.parquet")
     refused("file 4 of 4 has no column 'b'", columns=["b"])
     other = tmp_path_factory.mktemp("other")
@@ -268,13 +260,9 @@ def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
 
 
 def test_those_that_need_an_array_say_so(folder):
-    rows = ParquetRows(folder, "bought", ["a", "b"])
+    rows, y = ParquetRows(folder, "bought", ["a", "b"]), table()["bought"].to_numpy()
     model = PrivateLogisticRegression(classes=[False, True]).fit(rows)
     grid = PrivateSearchCV(model, {"alpha": [0.1, 1.0]})
-    for call in (
-        lambda: model.predict(rows),
-        lambda: PrivateScaler().fit(rows),
-        lambda: grid.fit(rows, table()["bought"].to_numpy()),
-    ):
+    for call, *given in ((model.predict,), (PrivateScaler().fit,), (grid.fit, y)):
         with pytest.raises(TypeError, match="X is a ParquetRows, which only fit of a model takes"):
-            call()
+            call(rows, *given)

@@ -64,12 +64,9 @@ def bought(X, epsilon=100.0, codes=None, seed=1):
 @pytest.mark.filterwarnings("ignore:random_state")
 def test_ranges_hold_their_columns_over_all_numbers():
     """Whatever their scale: false ends have a chance of 1e-2, at this seed there is none."""
-    ranges, record = bought(
-        np.column_stack([column for column, _ in COLUMNS.values()]).astype(float)
-    )
-    assert dict(zip(COLUMNS, map(tuple, ranges), strict=True)) == {
-        name: expected for name, (_, expected) in COLUMNS.items()
-    }
+    columns, expected = zip(*COLUMNS.values(), strict=True)
+    ranges, record = bought(np.column_stack(columns).astype(float))
+    assert tuple(map(tuple, ranges)) == expected
     assert record.names == (RANGES, FINER_RANGES)
 
 
@@ -105,15 +102,9 @@ def test_noise_alone_gives_ranges_that_numbers_come_to(dtype):
     assert np.all(np.diff(np.hstack([ranges.pairs])) > 0)
 
 
-OBJECTIVES = {
-    "one output": partial(Objective, losses.logistic),
-    "several": partial(Objective, losses.softmax(3)),
-}
-
-
 @pytest.mark.parametrize("n_features", [1, 3, 17, 70])
-@pytest.mark.parametrize("kind", OBJECTIVES)
-def test_rows_come_into_ranges_as_kernels_load_them(kind, n_features):
+@pytest.mark.parametrize("loss", [losses.logistic, losses.softmax(3)], ids=["one", "several"])
+def test_rows_come_into_ranges_as_kernels_load_them(loss, n_features):
     """With the bits of a copy that was mapped before: gradients, batches, and all statistics."""
     X = RNG.normal(size=(700, n_features)) * 10.0 ** RNG.uniform(-9, 9, n_features)
     y = RNG.integers(0, 2, 700).astype(float)
@@ -122,7 +113,7 @@ def test_rows_come_into_ranges_as_kernels_load_them(kind, n_features):
     pair = [LocalRows(X, y).with_ranges(ranges), LocalRows(ranges.mapped(X), y)]
     weights = np.eye(n_features) + 0.1
     row_map = RowMap(np.full(n_features, 0.1), weights, norm=1.0, radius=n_features**0.5)
-    objective = OBJECTIVES[kind](700, n_features, 1.0, clip=0.5, spread=1024.0)
+    objective = Objective(loss, 700, n_features, 1.0, clip=0.5, spread=1024.0)
     point = RNG.normal(size=objective.n_parameters)
     for same in (
         lambda rows: rows.gradient(objective, point),
@@ -212,9 +203,8 @@ def test_ranges_are_the_same_wherever_rows_are(dtype):
 def test_what_ranges_cost_is_known_before_and_reported():
     """Bought ones are no public facts; public ones, and those of a start or a map, cost nothing."""
     model = learnt("logistic")
-    assert model.privacy_ == PrivateLogisticRegression(
-        bounds="auto", classes=[0, 1], **SEEDED
-    ).privacy_cost(*RAW.shape)
+    asked = PrivateLogisticRegression(bounds="auto", classes=[0, 1], **SEEDED)
+    assert model.privacy_ == asked.privacy_cost(*RAW.shape)
     assumed = model.privacy_report().as_dict()["assumed"]
     assert "bounds: bought for" in str(assumed["bought, or released before"])
     assert "columns' bounds" not in str(assumed["public"])
@@ -227,16 +217,17 @@ def test_what_ranges_cost_is_known_before_and_reported():
     assert "the columns' bounds" in str(public.privacy_report().as_dict()["assumed"]["public"])
     for alone in ({"data_norm": 2.0}, {"conditioning": 0.1}, {"start": ([[0.0] * 4], [0.0])}):
         assert learnt("logistic", **alone).ranges_ is None
-    sparse_rows = sparse.csr_array(RAW)
-    assert learnt("logistic", sparse_rows).ranges_ is None
-    with pytest.raises(ValueError, match="bounds would make sparse rows dense"):
-        learnt("logistic", sparse_rows, bounds=(0, 1))
+    of_sparse = sparse.csr_array(RAW)
+    assert learnt("logistic", of_sparse).ranges_ is None
     with pytest.raises(ValueError, match="X is sparse, and this model has bounds"):
-        model.predict(sparse_rows)
-    with pytest.raises(ValueError, match="others than those of conditioning"):
-        learnt("logistic", conditioning=model.conditioning_, bounds=(0, 1))
-    with pytest.raises(ValueError, match="too near, for float32"):
-        learnt("logistic", RAW.astype("float32"), bounds=(0, 1e-100))
+        model.predict(of_sparse)
+    for message, X, given in (
+        ("bounds would make sparse rows dense", of_sparse, {"bounds": (0, 1)}),
+        ("of conditioning", RAW, {"conditioning": model.conditioning_, "bounds": (0, 1)}),
+        ("too near, for float32", RAW.astype("float32"), {"bounds": (0, 1e-100)}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            learnt("logistic", X, **given)
 
 
 ODD = {
@@ -310,18 +301,15 @@ def test_no_intercept_leaves_0_at_0():
     model = learnt("logistic", fit_intercept=False)
     assert np.all(model.ranges_.sum(axis=1) == 0)
     assert np.all(model.intercept_ == 0)
-    assert learnt("ridge", fit_intercept=False, bounds=(-1, 3), target_bounds=(-3, 3)).ranges_[
-        0
-    ].tolist() == [-3, 3]
+    ridge = learnt("ridge", fit_intercept=False, bounds=(-1, 3), target_bounds=(-3, 3))
+    assert ridge.ranges_[0].tolist() == [-3, 3]
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
 def test_a_large_cell_is_split_once():
     """What is released of one column moves by 1 for each record, wherever its ends are."""
-    X = np.full((N, 1), 1e-200)
     counts = []
-    with patch.object(
-        Spending, "release", lambda self, name, of, *_: counts.append(of) or of * 1.0
-    ):
-        bought(X)
+    told = lambda self, name, of, *_: counts.append(of) or of * 1.0  # noqa: E731
+    with patch.object(Spending, "release", told):
+        bought(np.full((N, 1), 1e-200))
     assert [np.sum(of) for of in counts] == [N, N]
