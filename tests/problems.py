@@ -19,9 +19,7 @@ def generator(seed=0):
 
 
 def problem(loss, X, **changes):
-    """An objective of the shape of X: clipped below its Lipschitz constant, penalised, with an
-    intercept.
-    """
+    """An objective of the shape of X: clipped, penalised, with an intercept."""
     defaults = {"data_norm": 1.0, "alpha": 0.1, "clip": 0.4, "intercept_scaling": 0.5}
     return Objective(loss, *X.shape, **{**defaults, **changes})
 
@@ -133,10 +131,7 @@ class Reached:
 def descend(
     theta, objective, rows, step_size, noise_std, radius, generator, n_threads=1, exact=None, **rest
 ):
-    """Run `skdpdyn.solvers.steps.descend` from ``theta``, in place.
-
-    Noise is exact where nothing contracts, unless ``exact`` says otherwise.
-    """
+    """Run `steps.descend` from ``theta``, in place, with exact noise where nothing contracts."""
     exact = not objective.contracts if exact is None else exact
     options = {name: rest.pop(name) for name in ("batches", "verbose") if name in rest}
     rows.n_threads, divisor = n_threads, rest.pop("divisor", objective.n_samples)

@@ -1,6 +1,4 @@
-"""What the library computes, by definition and in plain numpy, for tests to compare with. A new
-loss adds a line to RESIDUALS.
-"""
+"""What the library computes, in plain numpy. A new loss adds a line to RESIDUALS."""
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -24,9 +22,7 @@ def shortened(rows, limit):
 
 
 def gradients(objective, X, y, theta):
-    """Every record's clipped gradient, one a row, in the layout of theta: all coefficients, then
-    the intercepts.
-    """
+    """Every record's clipped gradient, one a row: all coefficients, then the intercepts."""
     X = shortened(X, objective.data_norm)
     coef, intercept = objective.split(theta)
     residual = RESIDUALS[objective.loss.name](X @ coef.T + intercept, y)

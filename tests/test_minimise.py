@@ -1,6 +1,4 @@
-"""The certified minimiser: against other people's optimisers, and its certificate against exact
-arithmetic.
-"""
+"""The certified minimiser: against other optimisers, and in exact arithmetic."""
 
 import math
 import re
@@ -163,9 +161,7 @@ def test_the_rounding_of_raw_predictions_that_cancel_is_counted():
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_hard_problems(loss):
-    """Any shape, any scale, separable or not, kinks, penalties down to a millionth of the
-    curvature.
-    """
+    """Any shape and scale, separable or not, kinks, and penalties down to 1e-6 of the curvature."""
     rng = np.random.default_rng(0)
     for _ in range(60):
         n_samples, n_features = int(rng.integers(1, 40)), int(rng.integers(1, 10))
@@ -221,9 +217,7 @@ def test_where_newton_stops_nesterov_goes_on(loss, n_steps, monkeypatch):
 
 @pytest.mark.slow
 def test_kinks_that_stall_newton():
-    """Its steps go to and fro between two kinks, a small part of the way: two hundred of them do
-    not arrive.
-    """
+    """Its steps go to and fro between two kinks: two hundred of them do not arrive."""
     kinks = [237, 383, 218, -5, -313, 1268, -16479, -34320, -14459]
     kinks += [343548, -551983, 1666409, -18, 0, -33]
     X = np.reshape(kinks, (5, 3)) / 1e6
@@ -234,9 +228,7 @@ def test_kinks_that_stall_newton():
 
 
 def test_what_is_certified_is_the_computed_norm_and_its_rounding():
-    """Opposite rows of one label: 0 is the minimum but for a linear term as small as the
-    rounding.
-    """
+    """Opposite rows of one label: 0 is the minimum but for a tiny linear term."""
     X = np.array([[0.3, -0.4], [-0.3, 0.4]])
     objective = problem(logistic, X, intercept_scaling=0.0)
     rounding = gradient_of(objective, X, np.ones(2), None).rounding(np.zeros(2))
@@ -266,9 +258,7 @@ def test_without_a_unique_minimiser_it_refuses():
     ids=lambda value: getattr(value, "name", value),
 )
 def test_a_minimiser_is_within_its_bound(loss, clip, reached):
-    """For rows that make it long: sqrt(alpha) does the most where the loss is squared, a longer
-    one where it saturates.
-    """
+    """Of rows that make it long: sqrt(alpha) does the most where the loss is squared."""
     largest = 0.0
     for alpha, factor, slope in product((1e-4, 1e-2, 1.0), (1, 3, math.inf), (0.0, 0.01, 1.0)):
         objective = Objective(loss, 50, 1, 1.0, alpha=alpha, clip=clip)

@@ -121,9 +121,7 @@ def plan_of(chosen, n_samples=200):
     [(4.0, 0.0), (4.0, 1.0), (10.0, 2.5), (10.0, 0.0), (1.0, 0.0), (4.0, math.inf)],
 )
 def test_law_of_the_number_of_trials(mean, shape):
-    """Chi-square against the law as scipy has it; failure probability 1e-7 in each of six. That
-    each uniform number gives the right one is shown above, to 150 digits.
-    """
+    """Chi-square against the law as scipy has it; failure probability 1e-7 in each of six."""
     record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
     (generator,) = generators(0)
     draws = np.array([_trials.number_of_trials(record, generator) for _ in range(4_000)])
@@ -204,11 +202,7 @@ def test_a_trial_is_within_what_the_selection_was_told(monkeypatch):
 
 @pytest.mark.smoke
 def test_the_score_has_the_noise_that_was_paid_for():
-    """One trial, the same held-out records: the released score is the exact one plus N(0, (1/(m
-    mu))^2).
-
-    Chi-square over 200 searches, failure probability 1e-6.
-    """
+    """Noise of N(0, (1/(m mu))^2); chi-square over 200 searches, failure probability 1e-6."""
     chosen = search(expected_trials=1, holdout=np.arange(60))
     plan = plan_of(chosen)
     chosen._plan = lambda *_: plan
@@ -222,9 +216,7 @@ def test_the_score_has_the_noise_that_was_paid_for():
 
 @pytest.mark.parametrize("test_size", [0.2, None])
 def test_guarantees_that_are_not_gaussian(test_size):
-    """Chourasia, Ye and Shokri's bound has a Renyi curve: every candidate's is within the
-    trial's.
-    """
+    """The Langevin bound is a Renyi curve: every candidate's is within the trial's."""
     estimator = clone(LOGISTIC).set_params(bound="langevin", alpha=1e-2)
     chosen = search(estimator, {"clip": [0.3, 0.6], "alpha": [1e-2, 1e-1]}, test_size=test_size)
     fitted = chosen.fit(X, Y)
@@ -269,9 +261,7 @@ def test_one_record_moves_a_score_by_its_part(scoring):
 
 @pytest.mark.slow
 def test_the_winner_has_the_best_noisy_score():
-    """With budget in abundance the good candidate wins. (By log loss: what is too small to move
-    has the same accuracy.)
-    """
+    """With budget in abundance the good candidate wins."""
     rich = {"epsilon": 500.0, "expected_trials": 40, "shape": 5.0, "random_state": 0}
     classifier = clone(LOGISTIC).set_params(solver=NoisyGD(n_steps=100, step_size=4.0))
     fitted = search(classifier, {"clip": [1e-5, 1.0]}, scoring="neg_log_loss", **rich).fit(X, Y)
@@ -652,9 +642,7 @@ def test_the_leaks_of_every_candidate_are_told():
 
 @pytest.mark.parametrize("threshold", [0.3, 1.0])
 def test_what_decides_over_sparse_rows_is_looked_at(threshold):
-    """Scikit-learn's ColumnTransformer keeps rows sparse where few enough values of all records
-    together are stored.
-    """
+    """Scikit-learn keeps rows sparse where few enough values of all records are stored."""
     scaler, encoder = BoundsScaler((0, 1)), OneHotEncoder(categories=[["a", "b", "c"]])
     columns = make_column_transformer
     for part in (encoder, "passthrough", FunctionTransformer(np.log1p), columns((encoder, [0]))):
@@ -743,9 +731,7 @@ def test_totals_that_are_not_known_are_refused():
 
 
 class Complaining(TransformerMixin, BaseEstimator):
-    """A step without a state that warns, differently each time, so that no filter takes two
-    warnings for one.
-    """
+    """A step that warns differently each time, so that no filter takes two warnings for one."""
 
     count = 0
 
@@ -997,9 +983,7 @@ def test_splits_by_groups_are_passed():
 
 
 def test_what_is_no_search_is_not_taken_for_one():
-    """Others have a cv, an estimator and results too, and fit them more often than once a
-    candidate and split.
-    """
+    """Others have a cv and results too, and fit more often than once a candidate and split."""
     for other in (RFECV(LOGISTIC, cv=3), TunedThresholdClassifierCV(LOGISTIC, cv=3)):
         for estimator in (other, clone(other).fit(X, Y)):
             with pytest.raises(ValueError, match=f"is known: {type(other).__name__} learns"):

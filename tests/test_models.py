@@ -53,9 +53,7 @@ class Case:
         return self.estimator.__name__
 
     def unit(self, centred):
-        """Return what the learnt numbers are multiplied by: the half-range of targets, centred
-        or not; of labels 1.
-        """
+        """Return what learnt numbers are multiplied by: half the range of targets; of labels 1."""
         low, high = self.public.get("target_bounds", (-1.0, 1.0))
         if not self.scales_targets:
             return 1.0
@@ -67,9 +65,7 @@ class Case:
         )
 
     def data(self, n_samples=60, n_features=3, seed=0):
-        """Rows with zeros, some of them empty, some longer than 1; targets that need not follow
-        from them.
-        """
+        """Rows with zeros, some empty, some longer than 1, and targets."""
         rng = np.random.default_rng(seed)
         X = 1.5 * rng.uniform(-0.5, 0.5, (n_samples, n_features))
         X[np.abs(X) < 0.2] = 0
@@ -552,9 +548,7 @@ def test_cost_needs_the_number_of_classes():
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_units_of_the_target_do_not_matter(fit_intercept):
-    """Scaled and shifted targets and bounds give scaled and shifted predictions; without an
-    intercept, scaled ones.
-    """
+    """Scaled and shifted targets and bounds give scaled and shifted predictions."""
     X, y = RIDGE.data()
     expected = RIDGE.model(random_state=0, fit_intercept=fit_intercept).fit(X, y)
     for factor, shift in [(1e-6, 0.0), (1e6, 0.0), (3.0, 1000.0), (0.01, -5.0)]:
@@ -651,9 +645,7 @@ def test_missing_values_of_any_kind_are_named():
 @pytest.mark.parametrize("case", CLASSIFIERS, ids=str)
 @pytest.mark.parametrize("kind", [float, np.uint64, np.float32])
 def test_a_label_of_another_type_relabels_no_other_record(case, kind):
-    """T28: numpy takes a list of integers for floats as soon as one is one, and beyond 2^53
-    integers share floats.
-    """
+    """A list of integers becomes floats as soon as one is one, and some share floats."""
     X, y = case.data()
     first = 2**53
     classes = first + 2 * np.arange(int(y.max()) + 1)

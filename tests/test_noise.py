@@ -1,6 +1,4 @@
-"""Randomness: cryptographic, fresh, independent across streams and processes; seeds are refused
-or marked.
-"""
+"""Randomness: cryptographic, fresh, independent; seeds are refused or marked."""
 
 import hashlib
 import math
@@ -53,9 +51,7 @@ def test_the_list_of_what_is_not_charged_is_complete_and_the_code_keeps_to_it():
 
 
 def test_the_generator_is_aes_128_in_counter_mode():
-    """AES-128 of the counters 0 and 1 under the zero key; the first block is the NIST known
-    answer 66e94bd4ef8a2c3b...
-    """
+    """Of the counters 0 and 1; the first block is the NIST known answer 66e94bd4ef8a2c3b..."""
     known = {0: "66e94bd4ef8a2c3b884cfa59ca342b2e47711816e91d6ff059bbbf2bf58e0fd3"}
     # FIPS-197 key 000102...0f, counter 0
     known[int.from_bytes(bytes(range(16)), "little")] = "c6a13b37878f5b826f4f8162a1c8d879"
@@ -65,9 +61,7 @@ def test_the_generator_is_aes_128_in_counter_mode():
 
 
 def test_fits_use_that_generator_with_all_of_its_key():
-    """128 bits of key from the operating system: 64 keys agree in no half (failure probability
-    below 1e-15).
-    """
+    """64 keys of 128 bits agree in no half (failure probability below 1e-15)."""
     keys = []
     for (generator,) in (generators(None) for _ in range(64)):
         assert isinstance(generator.bit_generator, AESCounter)
@@ -79,9 +73,7 @@ def test_fits_use_that_generator_with_all_of_its_key():
 
 @pytest.mark.smoke
 def test_streams_are_independent():
-    """Correlation of 20,000 normals: |r| < 0.05 is 7 standard deviations, failure probability
-    below 1e-11 a pair.
-    """
+    """Correlations of 20,000 normals are below 7 deviations: failure below 1e-11 a pair."""
     for random_state in (None, 3):
         draws = np.array([g.standard_normal(20_000) for g in generators(random_state, 4)])
         correlation = np.corrcoef(draws)
@@ -160,9 +152,7 @@ def test_threads_are_those_of_openmp():
 
 
 def test_no_test_draws_fresh_noise_unless_it_says_how_it_may_fail(request):
-    """Keys follow from the test's name; what is marked as fresh states a probability of 1e-6 or
-    less.
-    """
+    """What is marked as fresh states a probability of 1e-6 or less."""
     marked = [item for item in request.session.items if item.get_closest_marker("fresh")]
     stated = re.compile("1e-([6-9]|[1-9]\\d)")
     assert not [item.nodeid for item in marked if not stated.search(str(item.obj.__doc__))]

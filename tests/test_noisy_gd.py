@@ -1,6 +1,4 @@
-"""Noisy gradient descent does what its record says: against numpy, against theory, and against
-planted bugs.
-"""
+"""Noisy gradient descent does what its record says: against numpy and theory."""
 
 import math
 from dataclasses import replace
@@ -128,9 +126,7 @@ def one_step(objective, X, y, start, step_size=1.0):
 @pytest.mark.parametrize("clip", [0.1, 0.5, math.inf])
 @pytest.mark.parametrize("part_of_largest_step", [0.1, 0.5, 1.0])
 def test_an_update_contracts(clip, part_of_largest_step):
-    """|phi(theta) - phi(theta')| <= c |theta - theta'| with clipped gradients too: the
-    hypothesis of the last-iterate bound.
-    """
+    """With clipped gradients too: the hypothesis of the last-iterate bound."""
     rng = np.random.default_rng(1)
     X, y = rows(40, 3)
     objective = problem(logistic, X, clip=clip, alpha=0.02)
@@ -148,9 +144,7 @@ def test_an_update_contracts(clip, part_of_largest_step):
 
 @pytest.mark.parametrize("intercept_scaling", [0.0, 0.5])
 def test_every_parameter_gets_its_noise(intercept_scaling):
-    """Over 300 runs, every coefficient and the intercept have the declared variance (200 x 4
-    chi-squares at 1e-9 each).
-    """
+    """Over 300 runs, each has the declared variance (six chi-squares at 2e-9 each)."""
     X = np.zeros((10, 3))
     objective = problem(logistic, X, alpha=0.0, intercept_scaling=intercept_scaling, clip=0.4)
     mechanism = record(objective, n_steps=2, noise_multiplier=50.0, step_size=0.3)
@@ -256,9 +250,7 @@ def test_steps_are_cooled_where_records_are_many_and_nothing_else_was_said():
 
 
 def test_cooled_steps_cost_what_the_law_of_a_quadratic_says():
-    """Where every record's curvature is the strong convexity, the last iterate is Gaussian and
-    its mu is known.
-    """
+    """Where curvature is the strong convexity, the last iterate is Gaussian."""
     objective = Objective(logistic, 100_000, 20, 1.0, alpha=1e-3)
     m = schedule(NoisyGD(), objective)
     # below 1 / smoothness, the contraction is that of the strong convexity
@@ -271,9 +263,7 @@ def test_cooled_steps_cost_what_the_law_of_a_quadratic_says():
 
 
 def test_cooled_time_factor_by_hand():
-    """Noise in rows, t d (S / (n mu))^2 / (2 c), is 1/8 at the second time, the first times the
-    factor squared.
-    """
+    """Noise in rows, t d (S / (n mu))^2 / (2 c), is 1/8 at the second time."""
     n, d, mu = 10_000, 5, 0.3
     first = curvature_aware_time(1.0, 1e-8, n_samples=n, lipschitz=1.0, curvature=0.25, mu=mu)
     second = first * cooled_time_factor(mu, n_samples=n, n_parameters=d) ** 2

@@ -1,6 +1,4 @@
-"""NoisySGD does what its records say: against numpy, against exactly known laws, and against
-planted bugs.
-"""
+"""NoisySGD does what its records say: against numpy, and exactly known laws."""
 
 import math
 from dataclasses import replace
@@ -121,9 +119,7 @@ def test_the_record_is_complete():
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_constants_hold_for_every_step(sampling):
-    """The Hessian of a short last batch, divided by the public batch size, is no more curved and
-    no less than recorded.
-    """
+    """The Hessian of a short last batch is no more curved and no less than recorded."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((23, 3))
     X /= np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
@@ -147,9 +143,7 @@ COORDINATES = 20_000 if numba.config.DISABLE_JIT else 100_000
 
 
 def many_lines(targets, short=False):
-    """Rows of one batch for each target; ``short``: the last batch has half of the coordinates
-    only.
-    """
+    """Rows of one batch for each target; ``short``: the last has half of the coordinates."""
     n = COORDINATES * len(targets) - (COORDINATES // 2 if short else 0)
     rows = np.arange(n), np.arange(n) % COORDINATES
     X = sparse.csr_array((np.ones(n), rows), shape=(n, COORDINATES))
@@ -247,9 +241,7 @@ def test_several_epochs_cost_at_most_what_is_accounted(cooling, attained):
 
 
 def test_cooling_makes_all_places_alike():
-    """Without contraction, in one epoch, to the last digit; and the noise is little more than
-    that of full batches.
-    """
+    """Without contraction, in one epoch, to the last digit; noise is little more."""
     objective = Objective(squared, 1000, 1, 1.0, clip=1.0)
     for n_epochs in (1, 3, 8):
         given = {"sampling": "cyclic", "batch_size": 40, "n_epochs": n_epochs, "step_size": 0.1}
@@ -276,9 +268,7 @@ def test_what_is_given_is_not_cooled_besides():
 
 
 def test_only_batches_of_our_choice_may_be_more_than_ten_thousand():
-    """Large batches of a given size take as long as full ones; of many in a given epoch each has
-    a place to account for.
-    """
+    """Of many in a given epoch each has a place to account for."""
     weak = replace(MANY, alpha=1e-9)
     assert 20_000 < record(weak, epsilon=1000.0).n_steps <= 41_000
     for name, value in (("batch_size", 10_000), ("n_epochs", 100), ("step_size", 1.0)):
@@ -329,9 +319,7 @@ def test_the_hidden_order_is_uniform(monkeypatch):
 
 
 def test_fresh_batches_are_uniform_subsets():
-    """The sums of all ten pairs of five are different; chi-square of 500 fits, failure
-    probability 1e-7.
-    """
+    """Chi-square of the sums of 500 fits, failure probability 1e-7."""
     objective, X = line(5)
     y = np.array([0.01, 0.02, 0.04, 0.08, 0.16])
     given = {"batch_size": 3, "n_epochs": 1, "step_size": 0.5}
@@ -401,9 +389,7 @@ def test_one_pass_costs_at_most_what_is_accounted(distribution, stopping):
 @pytest.mark.parametrize("distribution", ["gaussian", "laplace"])
 @pytest.mark.parametrize("stopping", ["last", "random"])
 def test_one_pass_follows_the_law_that_is_accounted(distribution, stopping):
-    """Ends and deciles of the interval in 500 fits against the quadrature: chi-square, failure
-    probability 1e-7.
-    """
+    """Chi-square of 500 fits against the quadrature, failure probability 1e-7."""
     objective, X, mechanism = one_pass(distribution, stopping)
     y = np.array([1.0, -1.0, 1.0, 1.0]) * 1e6
     edges, law = one_pass_law(mechanism, 0.5 * np.sign(y))
@@ -534,9 +520,7 @@ def test_long_steps_are_composed():
 
 @pytest.mark.parametrize("seed", range(200))
 def test_places_are_accounted_like_any_schedule(seed):
-    """The short form, two numbers an epoch, against the regression over all steps, at every
-    place.
-    """
+    """The short form, two numbers an epoch, against the regression over all steps."""
     rng = np.random.default_rng(seed)
     n_batches, n_epochs = rng.integers(1, 7, 2)
     n_steps = n_batches * n_epochs

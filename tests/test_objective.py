@@ -1,6 +1,4 @@
-"""The Objective's promises: every record's gradient is within its bound, whatever the record and
-the parameters.
-"""
+"""The Objective's promises: every record's gradient is within its bound."""
 
 import math
 from dataclasses import replace
@@ -61,9 +59,7 @@ def test_tolerable_noise_is_one_unit_or_what_residuals_are_clipped_to(clip):
 @pytest.mark.parametrize("scale", [1e-12, 1e-3, 1.0, 1e3, 1e12])
 @pytest.mark.parametrize("data_norm", [0.01, 1.0, 100.0])
 def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
-    """Fuzz, far out of the domain: norms are recomputed in extended precision, and never exceed
-    the bound by one bit.
-    """
+    """Fuzz, in extended precision: norms never exceed the bound by one bit."""
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((200, 7)) * scale).astype(dtype)
     X[0], X[1] = 0, data_norm / math.sqrt(7)
@@ -151,9 +147,7 @@ def test_the_allowance_for_rounding_grows_with_the_chunks():
 
 
 def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_others():
-    """Two runs of b rows in chunks of m and their sum round by b (m + 2) / 2 eps; in blocks of
-    32 by 2 b/32 300 eps.
-    """
+    """Runs of b rows in chunks of m round by b (m + 2) / 2 eps; in blocks by 2 b/32 300 eps."""
     many, X = objective(clip=math.inf, n_samples=12_800), np.zeros((12_800, 3))
     double = 1 - LocalRows(X).bounded(many, 100, aligned=False).limit[0]
     assert double >= 12_800 * (128 + 2) / 2 * np.finfo(np.float64).eps
@@ -192,9 +186,7 @@ def test_where_gradients_may_be_summed_in_single_precision():
 
 
 def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
-    """Clamped a little, it is the derivative of no convex function; a single output, clamped, is
-    that of another one.
-    """
+    """Clamped a little, it is the derivative of no convex function."""
     several = Objective(softmax(3), 50, 3, 2.0, clip=math.inf, intercept_scaling=0.5)
     X = np.full((50, 3), 2.0, np.float32)
     rows = LocalRows(X)

@@ -1,6 +1,4 @@
-"""Objective perturbation: its guarantees against the exact privacy loss by quadrature, and the
-solver that they judge.
-"""
+"""Objective perturbation: guarantees against exact losses by quadrature, and the solver."""
 
 import itertools
 import math
@@ -80,9 +78,7 @@ def log_density(theta, rows, problem, scale, distribution):
 
 
 def worlds(loss, norm, clip, adjacency):
-    """A problem of one column, and pairs (rest, record, another record) of adversarial data, each
-    pair once.
-    """
+    """A problem of one column, and pairs (rest, record, another record) of adversarial data."""
     for curvature in (0.02, 0.3, 3.0):
         smoothness = {"logistic": 0.25, "squared": 1.0}[loss.name] * norm**2
         problem = Objective(loss, 10, 1, norm, alpha=smoothness / curvature / 10, clip=clip * norm)
@@ -118,9 +114,7 @@ def exact_delta(a, b, cell, epsilons):
 
 @pytest.mark.parametrize(("norm", "adjacency"), list(zip(NORMS, 2 * ADJACENCIES, strict=True)))
 def test_the_profile_holds_and_is_tight(norm, adjacency):
-    """No data's exact delta is above the claim (to the quadrature's 1e-3), and some data's is
-    above half of it.
-    """
+    """Exact deltas are below the claim (to 1e-3, of quadrature), and some above half of it."""
     found, claims = 0.0, {}
     cases = itertools.product(((logistic, 1.0), (logistic, 0.4), (squared, 0.7)), (0.4, 3.0))
     for (loss, clip), noise in cases:
@@ -178,9 +172,7 @@ def test_renyi_and_pure_losses(adjacency, norm):
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_two_dimensions(adjacency):
-    """Records in any directions, among others that curve the objective: exact deltas in the
-    plane stay below the claim.
-    """
+    """Records in any directions: exact deltas in the plane stay below the claim."""
     rng = np.random.default_rng(3)
 
     def density(theta, rows, clip, scale):
@@ -227,9 +219,7 @@ def test_two_dimensions(adjacency):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("norm", [0.1, 12.0])
 def test_softmax_of_three_classes(adjacency, norm):
-    """Exact Renyi divergences over the plane that residuals lie in, one column; the third
-    direction is the same for all data.
-    """
+    """Exact Renyi divergences over the plane that residuals lie in, one column."""
     basis = np.linalg.svd(np.ones((1, 3)))[2][1:]  # of the plane of vectors that sum to 0
     problem = Objective(softmax(3), 10, 1, norm, alpha=norm**2 / 10, clip=math.sqrt(2) * norm)
     declared = record(problem, 1.5, adjacency)
@@ -264,9 +254,7 @@ def test_softmax_of_three_classes(adjacency, norm):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_pure_softmax(n_classes):
-    """The largest loss over parameters, data and directions is below the claim, and somewhere
-    close to it.
-    """
+    """The largest loss over parameters and data is below the claim, and close to it."""
     norm, rng = 3.0, np.random.default_rng(0)
     problem = Objective(softmax(n_classes), 10, 1, norm, 0.2 * norm**2, math.sqrt(2) * norm)
     declared = record(problem, 2.0, "add_remove", "gamma")
@@ -289,9 +277,7 @@ def test_pure_softmax(n_classes):
 
 
 def test_constants_of_other_losses_are_those_of_any_hessian():
-    """A loss with several outputs that is not softmax: nothing is known but the largest
-    eigenvalue of its second derivative.
-    """
+    """Of several outputs only the largest eigenvalue may be known."""
     several = replace(softmax(4), name="several", trace=None, rank=None)
     for loss, trace, rank in ((logistic, 1.0, 1), (several, 4.0, 4), (softmax(4), 1.5, 3)):
         problem = Objective(loss, 10, 1, 3.0, alpha=0.7)
@@ -302,9 +288,7 @@ def test_constants_of_other_losses_are_those_of_any_hessian():
 
 @pytest.mark.parametrize("rank", [2, 3, 9, 500])
 def test_radial_moments(rank):
-    """Against the moment generating function of the chi law, from a hypergeometric series; never
-    below.
-    """
+    """Against the chi law's moment generating function, a hypergeometric series; never below."""
     for scale in (1e-6, 1e-3, 0.1, 1.0, 4.0):
         square = scale**2 / 2
         odd = special.poch(rank / 2, 0.5) * math.sqrt(2) * scale
@@ -428,9 +412,7 @@ def solved(problem, mechanism, X, y, noise="gaussian", **options):
 
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_noise_on_the_output_hides_the_tolerance(noise):
-    """A coarse tolerance: the noise on the output is then the most, and of the declared law.
-    Failure probability 1e-6 each.
-    """
+    """A coarse tolerance: this noise is then the most. Failure probability 1e-6 each."""
     X, y = np.zeros((50, 2000)), np.ones(50)
     problem = Objective(logistic, 50, 2000, 1.0, alpha=0.5, clip=1e-9)
     mechanism = composed(problem, 3.0, "add_remove", noise, tolerance=1.0)
@@ -445,9 +427,7 @@ def test_noise_on_the_output_hides_the_tolerance(noise):
 @pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_it_solves_the_perturbed_problem(loss, layout, monkeypatch):
-    """The gradient of the whole sum, written out: sum of the losses', n alpha theta, and the b
-    that the generator gave.
-    """
+    """The gradient of the whole sum, and the b that the generator gave."""
     monkeypatch.setattr(objective_perturbation, "release", lambda theta, *others: theta)
     X, y = data()
     problem = Objective(loss, *X.shape, 0.8, 0.01, 0.5 if loss.n_outputs == 1 else math.inf, 0.3)
@@ -506,9 +486,7 @@ def test_refused_combinations(changes, error, message):
 
 @pytest.mark.slow
 def test_tolerance_is_within_reach_of_double_precision():
-    """The automatic tolerance is public, positive, and reached at sizes, norms and budgets that
-    differ by orders.
-    """
+    """At sizes, norms and budgets that differ by orders."""
     rng = np.random.default_rng(0)
     grid = (20, 3000), (0.01, 100.0), (0.01, 50.0), ("gaussian", "gamma")
     for n, norm, epsilon, noise in pairwise(*grid):
@@ -521,9 +499,7 @@ def test_tolerance_is_within_reach_of_double_precision():
     ("n_samples", "epsilon"), [(10**4, 1.0), (10**6, 10.0), (10**6, 50.0), (10**9, 10.0)]
 )
 def test_the_tolerance_can_be_reached_whatever_the_records(n_samples, epsilon):
-    """An error for some records and not for others would be a release: none is left but from
-    public numbers.
-    """
+    """An error for some records and not for others would be a release."""
     model = private(epsilon=epsilon, delta=1e-7)
     if n_samples == 10**9:
         message = r"n_samples=1000000000, alpha=.*: double precision cannot certify"

@@ -1,6 +1,4 @@
-"""Output perturbation: how far a record moves what is learnt, what the noise on it is worth, and
-that it is the declared one.
-"""
+"""Output perturbation: how far a record moves what is learnt, and the noise on it."""
 
 import math
 from dataclasses import replace
@@ -99,9 +97,7 @@ def test_the_worst_place_in_the_permutation(n_epochs, batch_size, alpha):
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-6])
 def test_the_rounding_of_long_paths_is_in_the_sensitivity(alpha):
-    """Of both runs, by hand: a thousand long steps, after which raw predictions of rows of norm
-    100 may be 4,000.
-    """
+    """Of both runs, by hand: a thousand long steps of rows of norm 100."""
     objective, steps, eps = Objective(logistic, 10, 3, 100.0, alpha), 1000, np.finfo(float).eps
     eta = 1 / (0.25 * 100**2 + alpha)
     radius = 100 * steps * eta
@@ -116,9 +112,7 @@ def test_the_rounding_of_long_paths_is_in_the_sensitivity(alpha):
 
 
 def extreme(adjacency, data_norm, n_samples=25, place=0):
-    """Huber's loss at residuals beyond its knee: all gradients are constant, and one record
-    turns its own around.
-    """
+    """Huber's loss beyond its knee: gradients are constant, and one record turns its own round."""
     X, y = np.full((n_samples, 2), 1e-12), np.resize([1.0, -1.0], n_samples)
     X[place], y[place] = [data_norm, 0], 1.0
     X2, y2 = X.copy(), y.copy()
@@ -134,9 +128,7 @@ def extreme(adjacency, data_norm, n_samples=25, place=0):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 def test_the_sensitivity_is_reached(solver, adjacency, data_norm):
-    """Dividing it by the batch size, or forgetting what a step moves, would fail here (n = 25 is
-    divided by no batch size).
-    """
+    """Dividing it by the batch size, or forgetting what a step moves, would fail here."""
     distances = []
     for place in generator().permutation(25)[[0, -1]]:  # in the first batch, and alone in the last
         X, y, X2, y2 = extreme(adjacency, data_norm, place=place)
@@ -186,18 +178,14 @@ def test_the_path_stays_in_the_ball_that_rounding_is_computed_for(solver):
 
 
 def hockey_stick(law, other, epsilon, points):
-    """Integral of (density - e^epsilon other density)_+ by the trapezoidal rule, the larger of
-    both directions.
-    """
+    """Integral of (density - e^epsilon other density)_+, the larger of both directions."""
     p, q = law.pdf(points), other.pdf(points)
     gaps = (np.maximum(a - math.exp(epsilon) * b, 0.0) for a, b in ((p, q), (q, p)))
     return max(np.trapezoid(gap, points) for gap in gaps)
 
 
 def outputs_in_one_dimension(solver, adjacency, data_norm, rng):
-    """Objectives and the results of two neighbouring data sets with one column, by Huber's or
-    the logistic loss.
-    """
+    """Objectives and results of two neighbours with one column, by Huber's or logistic loss."""
     for _ in range(25):
         n = int(rng.integers(2, 12))
         loss = squared if rng.random() < 0.7 else logistic
@@ -218,9 +206,7 @@ def outputs_in_one_dimension(solver, adjacency, data_norm, rng):
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 @pytest.mark.parametrize("method", METHODS)
 def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, monkeypatch):
-    """One column, so that the law of the output is known: its hockey-stick divergence is within
-    the guarantee, and near it.
-    """
+    """One column: the hockey-stick divergence is within the guarantee, and near it."""
     monkeypatch.setattr(output_perturbation, "release", lambda theta, scale, *others: theta + scale)
     rng, best = np.random.default_rng(1), 0.0
     solver = OutputPerturbation(method, n_epochs=3, batch_size=2)
@@ -243,9 +229,7 @@ def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, m
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
-    """One column: the density is exp(-|t - theta| / s) / (2 s), whose loss is largest outside
-    the two results.
-    """
+    """One column: the density is exp(-|t - theta| / s) / (2 s)."""
     rng, best = np.random.default_rng(1), 0.0
     solver = OutputPerturbation(noise="gamma")
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):

@@ -1,6 +1,4 @@
-"""Persons with any number of rows: what one of them can move, who counts, and what a fit tells;
-weights of classes too.
-"""
+"""Persons with any number of rows: what one can move, who counts; weights of classes."""
 
 import math
 import warnings
@@ -35,9 +33,7 @@ LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}
 
 
 def table(target_rows, target_label, seed=0, direction=0):
-    """Rows of N persons, one of whom has so many rows of norm 1 in one direction; interleaved
-    with those of the others.
-    """
+    """Rows of N persons, one of whom has so many rows of norm 1 in one direction."""
     rng = np.random.default_rng(seed)
     owners = np.repeat(np.arange(1, N), rng.integers(1, 6, N - 1))
     X = rng.uniform(-0.4, 0.4, (len(owners), D))
@@ -61,9 +57,7 @@ ORDER = np.random.default_rng(5).permutation(N)
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sums_for_conditioning_and_statistics_weigh_rows_by_person(layout):
-    """Frobenius norm sqrt 2 where a direction is exchanged for an orthogonal one, 2 where a
-    vector turns round.
-    """
+    """Norm sqrt 2 where a direction is exchanged for an orthogonal one."""
     one, other = (rows(*table(*what), layout) for what in ((1000, 1.0, 0, 0), (3, 0.0, 0, 2)))
     plain = RowMap(None, np.ones(D), norm=1.0, radius=1.0)
     room = sum_rounding(N, D, 4 * plain.error, MOST)
@@ -140,9 +134,7 @@ def test_the_number_of_rows_shapes_nothing_but_the_number_of_chunks():
 
 
 def test_a_pass_leaves_room_for_rows_that_move():
-    """Where single precision is not allowed for, as of persons, every block and chunk rounds
-    anew.
-    """
+    """Where single precision is not allowed for, every block and chunk rounds anew."""
     objective, one = problem(), LocalRows(*table(1, 1.0)[:2])
     exact, persons = replace(objective, exact=True), rows(*table(7, 1.0))
     for data, single in ((persons, True), (one, False)):
@@ -159,9 +151,7 @@ def test_a_pass_leaves_room_for_rows_that_move():
 
 @pytest.mark.slow
 def test_sums_of_targets_and_of_rows_leave_room_for_the_chunks_of_persons():
-    """What is learnt first: its chunks are of public sizes too, and their rounding is exact
-    arithmetic's.
-    """
+    """Chunks are of public sizes too; rounding is exact arithmetic's."""
     n_persons, d = 20_000, 8
     rng, sizes, rounded = np.random.default_rng(0), [], []
     for most in (1, 7):
@@ -309,9 +299,7 @@ def test_what_cannot_take_persons_says_so(parameters, message):
 
 
 def test_objective_perturbation_pays_for_the_rank_of_a_person():
-    """J = m log(1 + b2 / (m Lambda)), m the rows or the parameters, whichever are fewer: b2 /
-    Lambda in the limit.
-    """
+    """J = m log(1 + b2 / (m Lambda)), m the rows or parameters, whichever are fewer."""
     ranks = {}
     for most in (1, 2, 50):
         model = PrivateLogisticRegression(classes=[0, 1], solver="objective_perturbation")

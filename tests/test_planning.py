@@ -82,10 +82,7 @@ def test_many_rows_are_as_good_as_few_under_a_larger_budget():
 
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 def test_fits_on_adult_keep_to_the_plan():
-    """A fit is outside of its interval one time in ten: 4 of 6 with a probability of 0.001.
-
-    Seeds are fixed: a run that passes does so again.
-    """
+    """4 of 6 fits are outside with a probability of 0.001; seeds are fixed."""
     from skdpdyn.datasets import load_adult
     from skdpdyn.preprocessing import BoundsScaler
 

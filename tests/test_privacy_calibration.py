@@ -124,9 +124,7 @@ def test_worst_case_steps_minimise_the_worst_case_error():
 
 @pytest.mark.parametrize("tolerable_noise", [1.0, 0.25])
 def test_curvature_aware_time_is_where_the_noise_reaches_the_raw_prediction(tolerable_noise):
-    """Free of curvature, K steps of the calibrated mechanism move a unit row's raw prediction by
-    as many standard units.
-    """
+    """Free of curvature, K steps move a unit row's raw prediction by as many units."""
     row_norm, budget, problem = 3.0, (0.7, 1e-7), {"n_samples": 5000, "lipschitz": 1.2}
     curvature = row_norm**2 / 4
     time_ = curvature_aware_time(

@@ -78,9 +78,7 @@ def test_epsilon_of_mu(case):
 @pytest.mark.parametrize("mu", [1e-8, 1e-3, 0.3, 0.4999, 0.5, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("x", [-30.0, -5.01, -4.99, -1.0, 0.0, 1.0, 8.0, 19.99, 20.01, 37.0, 100.0])
 def test_gaussian_profile_against_60_digits(mu, x):
-    """Oracle: log(Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)), Phi by mpmath's erfc at 60
-    digits.
-    """
+    """Oracle: log(Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)) by mpmath."""
     epsilon = max(mu * (x + mu / 2), 0.0)
     with mpmath.workdps(60):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)

@@ -1,6 +1,4 @@
-"""Composition, Langevin and last iterate on noisy gradient descent: references, oracles,
-conformance, hypotheses.
-"""
+"""Bounds on noisy gradient descent: references, oracles, conformance, hypotheses."""
 
 import json
 import math
@@ -80,9 +78,7 @@ def test_reference_bounded_domain(case):
 @pytest.mark.parametrize("step_size", [1e-6, 1e-3, 0.1, 0.5, 0.999, 1.0])
 @pytest.mark.parametrize("n_steps", [1, 2, 10, 1000, 10**5])
 def test_quadratic_oracle(step_size, n_steps):
-    """l = |theta - x|^2/2: the last iterate is Gaussian, so its privacy loss is known (Chourasia
-    et al. 2021, Theorem 3).
-    """
+    """l = |theta - x|^2/2: the last iterate is Gaussian (Chourasia et al. 2021, Theorem 3)."""
     sensitivity, noise_multiplier = 0.003, 7.0
     powers = (1 - step_size) ** np.arange(n_steps)
     gap = step_size * sensitivity * math.fsum(powers)
@@ -151,9 +147,7 @@ def test_closed_form_equals_schedule(contraction, n_steps, diameter):
 
 
 def test_long_schedules_do_not_underflow():
-    """At c = 0.99 over 1e5 steps the product of contractions is e^-1005: pooling wrongly there
-    would lower mu.
-    """
+    """At c = 0.99 over 1e5 steps the product of contractions is e^-1005."""
     constant = last_iterate_mu(np.full(10**5, 0.99), 1.0, 1.0)
     assert constant == pytest.approx(math.sqrt(1.99 / 0.01), rel=1e-12)
     quiet_start = np.full(10**5, 0.99)

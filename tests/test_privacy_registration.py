@@ -124,9 +124,7 @@ def test_fields_of_records_are_given_by_keyword():
 
 
 def test_needs_are_those_that_the_theorems_check():
-    """Each accountant refuses, by name, what it says that it needs; and takes what it does not
-    need.
-    """
+    """Each accountant refuses, by name, what it says that it needs, and takes all else."""
     assert {name: judge.needs for name, judge in ACCOUNTANTS.items()} == NEEDS
     good = NoisyGradientDescent(noise_multiplier=250.0, **DESCENT)
     broken = {
@@ -171,9 +169,7 @@ def test_what_solvers_read_from_needs():
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Return the names of the accountants that are asked, in order, and the records that they
-    are asked about.
-    """
+    """Return the accountants that are asked, in order, and what they are asked about."""
     calls = []
     for name, judge in ACCOUNTANTS.items():
 

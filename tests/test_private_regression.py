@@ -137,10 +137,7 @@ def test_large_budgets_give_the_regression_itself(kind, robust):
 
 @pytest.mark.parametrize("kind", ["logistic", "counts", "numbers"])
 def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
-    """With next to no noise: joint tests, marginal effects, differences of means, fit of numbers.
-
-    Rows of smaller weight leave a difference of a few parts of a hundred.
-    """
+    """With next to no noise; rows of smaller weight leave a few parts of a hundred."""
     api = pytest.importorskip("statsmodels.api")
     rows = api.add_constant(np.column_stack([X, X[:, 0] > RNG.uniform(0, 10, N)]))
     target = TARGETS[kind]

@@ -55,9 +55,7 @@ def test_parts_of_a_budget_cost_the_whole(epsilon, delta, shares):
     ("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-9), (8.0, 1e-5), (50.0, 1e-12)]
 )
 def test_no_part_of_a_budget_exceeds_its_share_by_rounding(epsilon, delta, shares):
-    """In 50 digits: a Gaussian mechanism of a part's share of mu has at least that part's delta
-    at its epsilon.
-    """
+    """In 50 digits: at its epsilon, a part's share of mu has its delta."""
     for budget, share in zip(Budget(epsilon, delta).split(shares), shares, strict=True):
         part = budget.epsilon
         with mpmath.workdps(50):

@@ -1,6 +1,4 @@
-"""Progress: of public numbers alone, in every solver and search, and nothing unless it is asked
-for.
-"""
+"""Progress: of public numbers alone, and nothing unless it is asked for."""
 
 import re
 from types import SimpleNamespace

@@ -26,10 +26,7 @@ def generator(key):
 
 
 def scripted(numbers):
-    """A generator whose first uniforms are these whole numbers times 2^-53.
-
-    The state of MT19937 is its output, scrambled.
-    """
+    """A generator whose first uniforms are these whole numbers times 2^-53, by its state."""
     words = np.random.MT19937(5).random_raw(624).tolist()
     for i, number in enumerate(numbers):
         words[2 * i : 2 * i + 2] = (number >> 26) << 5, (number & (2**26 - 1)) << 6
@@ -244,10 +241,7 @@ def test_the_gamma_form_is_the_rounded_sum_bit_for_bit(n):
 
 
 def test_the_gamma_form_refines_until_it_is_decided(monkeypatch):
-    """From intervals of 20 bits on: many cases are undecided at first, and all come out right.
-
-    The digits not looked at first are all as small, or all as large, as they can be.
-    """
+    """From 20 bits on, with digits not looked at as small, or large, as they can be."""
     rng = np.random.default_rng(9)
     monkeypatch.setattr(kernel, "FIRST_BITS", 20)
     for case in range(500 if COMPILED else 60):
@@ -305,10 +299,7 @@ def test_the_law_is_the_gaussian_of_the_cells(point):
 
 
 def test_every_lattice_value_is_reached_from_both_of_two_neighbours():
-    """Each of 165 values is missed with a probability below exp(-35): together below 1e-12.
-
-    Ordinary sums share none.
-    """
+    """Each of 165 values is missed with a probability below exp(-35): below 1e-12."""
     if not COMPILED:
         pytest.skip("400,000 draws")
     values = np.arange(-82, 83) / 4096

@@ -1,6 +1,4 @@
-"""Papers for an auditor: a report agrees with its record, and is refused when anything in it was
-changed.
-"""
+"""Papers for an auditor: a report agrees with its record, and forged ones are refused."""
 
 import copy
 import json

@@ -1,6 +1,4 @@
-"""The rivals of the literature do what their records say: DP-SVRG, and the noisy SGD of Bassily,
-Smith and Thakurta.
-"""
+"""The rivals of the literature do what their records say: DP-SVRG, and Bassily's SGD."""
 
 import math
 from functools import partial
@@ -50,9 +48,7 @@ def svrg_record(
 
 
 def svrg_by_numpy(objective, mechanism, X, y, rng):
-    """Wang, Ye and Xu (2017), Algorithm 1, with both noises and the batches that the record
-    tells.
-    """
+    """Wang, Ye and Xu (2017), Algorithm 1, with noises and batches as recorded."""
     snapshots, steps = mechanism.mechanisms
     rounding = partial(dp_svrg._rounding, objective)
     snapshot = np.zeros(objective.n_parameters)
@@ -97,9 +93,7 @@ def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("data_norm", [0.2, 10.0])
 def test_sensitivity_of_svrg(loss, data_norm):
-    """A record moves the snapshot's sum by at most 2 L (L when it vanishes), a step's by 2 h
-    (h); some of the first two come close.
-    """
+    """A record moves the snapshot's sum by 2 L at most (L when it vanishes), a step's by 2 h (h)."""
     rng = np.random.default_rng(1)
     reached = np.zeros(4)
     for seed in range(60):
@@ -133,10 +127,7 @@ def test_sensitivity_of_svrg(loss, data_norm):
 
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(2)], ids=lambda loss: loss.name)
 def test_some_corrections_of_svrg_reach_their_bound(loss):
-    """A record moves a step's sum by h where its loss is most curved, at 0, and theta - s is along
-    its row. One in place of another moves it by h, not 2 h: corrections of these losses lie on the
-    side of theta - s, so that two are never opposite. The clipped softmax's bound holds as well.
-    """
+    """By h where the loss is most curved and theta - s is along a row; two are never opposite."""
     X, y = np.array([[0.8, 0.0], [0.0, 0.8]]), np.zeros(2)
     objective = problem(loss, X, data_norm=0.8, clip=0.7, intercept_scaling=0.0)
     assert objective.contracts == (loss.n_outputs == 1)
@@ -220,9 +211,7 @@ def test_without_a_penalty_steps_follow_the_radius():
 
 
 def test_a_step_of_bassily_is_one_record_in_the_mean():
-    """Noiseless runs: the gradient of n records, each with probability 1/n, has the mean of the
-    full gradient.
-    """
+    """Noiseless: n records of probability 1/n have the full gradient as their mean."""
     X, y = rows(15, 2)
     objective = problem(logistic, X, alpha=1.0)
     mechanism = batches(1 / 15, 1e-12, 1, diameter=1e9)

@@ -1,6 +1,4 @@
-"""Room for rounding: a chain of coarse roundings stays within its guarantee, and does not
-without the room.
-"""
+"""Room for rounding: coarse roundings stay within their guarantee, and not without room."""
 
 import math
 from dataclasses import replace
@@ -35,9 +33,7 @@ from skdpdyn.support.chunks import in_order
 
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
-    """Return the hockey-stick divergence of two mixtures of normals with one standard deviation,
-    by quadrature.
-    """
+    """Return the hockey-stick divergence of two mixtures of normals, by quadrature."""
     both = np.append(means, other_means)
     x = np.linspace(both.min() - 9 * std, both.max() + 9 * std, 20_001)
     densities = [
@@ -49,9 +45,7 @@ def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
 
 
 def last_point(steps, offset, grid, shift):
-    """Return the law of the last point before its noise: all earlier states are rounded to a
-    grid with this offset.
-    """
+    """Return the law of the last point before its noise: earlier states are on a grid."""
     means, weights = np.array([0.0]), np.array([1.0])
     *earlier, last = steps
     for contraction, sensitivity, std in earlier:
@@ -67,9 +61,7 @@ def last_point(steps, offset, grid, shift):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_coarse_roundings_stay_within_the_declared_loss(seed):
-    """States are rounded to grids that differ between the data sets. The law is exact, so
-    nothing is left to chance.
-    """
+    """Grids differ between the data sets. The law is exact: no chance is in it."""
     rng = np.random.default_rng(seed)
     n_steps, grid = 4, 0.6
     steps = [(rng.uniform(0.6, 1.0), 0.02, rng.uniform(0.5, 1.0)) for _ in range(n_steps)]
@@ -296,10 +288,7 @@ LEARNT = replace(squared, at_zero=math.inf)  # of targets in learnt units
 @pytest.mark.parametrize("norm", [1.0, 1e-3])
 @pytest.mark.parametrize(("alpha", "part"), [(0.0, 0.5), (0.0, 1.0), (1e-4, 1.0), (0.3, 1.0)])
 def test_steps_without_noise_stay_within_reach(loss, largest, clip, used, norm, alpha, part):
-    """On batches that pull in turns, with the longest steps, of short rows; the bound is not idle.
-
-    Its best part is the one for the smallest of these problems.
-    """
+    """Batches pull in turns, with the longest steps, of short rows; the bound is not idle."""
     rng, d = np.random.default_rng(0), 2
     objective = Objective(loss, 4, d, 1.0, alpha=alpha, clip=clip)
     step_size = part * 2 / (2 * alpha + objective.curvature)

@@ -1,6 +1,4 @@
-"""Rows that go through a public map, and rows with weights: trained on as the map's definition
-says.
-"""
+"""Rows that go through a public map, and rows with weights."""
 
 import math
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""Nothing crashes, hangs or tells: malformed input, errors without records, threads, interrupts,
-caches.
-"""
+"""Nothing crashes, hangs or tells: malformed input, errors, threads, interrupts, caches."""
 
 import json
 import math
@@ -403,9 +401,7 @@ def test_the_error_of_a_label_does_not_depend_on_the_other_labels(model):
     ids=["model", "search"],
 )
 def test_two_threads_end_with_one_fits_attributes(kind):
-    """Of rows of unlike number, width and names: what is published of a fit is all of it, or
-    nothing.
-    """
+    """What is published of a fit is all of it, or nothing."""
     frames = [
         (pd.DataFrame(DENSE[:100], columns=list("abcd")), LABELS[:100]),
         (DENSE[:, :2], LABELS),

@@ -1,6 +1,4 @@
-"""Papernot and Steinke's bounds against ``dp_accounting``, against brute force, and in the
-limits that are known exactly.
-"""
+"""Papernot and Steinke's bounds: against ``dp_accounting``, brute force and limits."""
 
 import math
 from itertools import product
@@ -105,9 +103,7 @@ def test_one_trial_costs_what_it_costs(shape):
 
 
 def best_of(cumulative, mean, shape):
-    """Law of the best of T draws from a finite law in increasing order of score, and of T = 0 as
-    an outcome of its own.
-    """
+    """Law of the best of T draws from a finite law, and of T = 0 as an outcome of its own."""
     if shape == math.inf:
         generating = np.exp(mean * (np.append(0.0, cumulative) - 1))
         return np.append(generating[0], np.diff(generating))
@@ -129,9 +125,7 @@ def best_of(cumulative, mean, shape):
 )
 @pytest.mark.parametrize("tight", [False, True])
 def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
-    """Gaussian trials, a thousand outcomes, scored in several orders; the exact laws of the
-    winner, T = 0 released as such.
-    """
+    """Gaussian trials, a thousand outcomes, scored in several orders."""
     edges = np.linspace(-6, 6.5, 1000)
     for mu in (0.05, 0.5, 1.5):
         one, other = (
@@ -151,9 +145,7 @@ def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
 
 
 def test_values():
-    """By hand: mu = 1, geometric with mean 4 (gamma = 1/4): b = sqrt(2 log 4) minimises (b -
-    1)/2 + log(4)/b.
-    """
+    """By hand: mu = 1, gamma = 1/4: b = sqrt(2 log 4) minimises (b - 1)/2 + log(4)/b."""
     b, order = math.sqrt(2 * math.log(4)), 9.0
     by_hand = order / 2 + 2 * ((b - 1) / 2 + math.log(4) / b) + math.log(4) / (order - 1)
     assert selected(GaussianDP(1.0), 4.0, 1.0).rdp(order) == pytest.approx(by_hand, rel=1e-12)

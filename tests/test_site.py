@@ -130,9 +130,7 @@ def requested(browser):
 
 @pytest.mark.parametrize(("width", "theme"), [("desk", "light"), ("phone", "dark")])
 def test_pages_are_whole(browser, address, width, theme):
-    """No error, no other host, nothing wider than the page, code in its box, and the right
-    theme.
-    """
+    """No error, no other host, nothing too wide, and the right theme."""
     assert len(SEEN) > 40
     problems = []
     for page in SEEN:

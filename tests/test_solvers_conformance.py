@@ -106,9 +106,7 @@ def parameters(fitted):
 
 
 def each_of(problems):
-    """Return a fixture: each of the problems, (case, name of a solver) or (case, name of a
-    solver, hyperparameters).
-    """
+    """Return a fixture: each of the problems, (case, name of a solver[, hyperparameters])."""
 
     @pytest.fixture(params=problems, ids=label)
     def given(request):
@@ -389,9 +387,7 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
 def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(
     problem, capsys, still_clock
 ):
-    """Longer records, other targets, empty rows in another container: all else that is fitted or
-    printed is equal.
-    """
+    """Longer records, other targets, empty rows: all else is equal."""
     case, name, options = problem
     (X, y), (X2, y2) = case.data(20), case.data(20, seed=5)
     states, printed, empty = [], [], (sparse.csr_array(0 * X), np.full(20, y[0]))
@@ -466,9 +462,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
 @pytest.mark.usefixtures("noise_found_once")
 @law
 def test_no_arithmetic_of_a_fit_is_heard(problem):
-    """T28: not a warning, nor an error for a user who asks numpy for one, tells whether a row is
-    zero, tiny or huge.
-    """
+    """No warning tells whether a row is zero, tiny or huge."""
     case, name, options = problem
     X, y = case.data()
     X = X[:200] * 1e9

@@ -1,6 +1,4 @@
-"""Batches are drawn by the law that is accounted, and a step computes what the record says: for
-every sampler and family.
-"""
+"""Batches are drawn by the law that is accounted, and steps are those of the record."""
 
 import math
 from fractions import Fraction
@@ -59,9 +57,7 @@ def inclusions(batches, n_samples, n_steps):
 
 
 def check_counts(counts, n_trials, probability, n_tests):
-    """Every count is binomial(n_trials, probability), all of n_tests together with a probability
-    of failure below 1e-6.
-    """
+    """Every count is binomial; n_tests together fail with a probability below 1e-6."""
     deviation = np.abs(np.asarray(counts) - n_trials * probability) / math.sqrt(
         n_trials * probability * (1 - probability)
     )
@@ -295,9 +291,7 @@ def test_options_against_numpy(loss, layout, options):
 
 
 def columns_of_replicates(records, n_replicates):
-    """CSR rows in which every column is its own copy of a problem with one parameter: rows are
-    sampled independently.
-    """
+    """CSR rows in which every column is its own copy of a problem with one parameter."""
     records = np.tile(records, n_replicates)
     column = np.repeat(np.arange(n_replicates), len(records) // n_replicates)
     return sparse.csr_array(

@@ -47,9 +47,7 @@ def test_the_statistics(layout, dtype, monkeypatch):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.01, 1.0, 100.0])
 def test_sensitivities_are_suprema(adjacency, data_norm):
-    """One record moves each statistic by at most what the noise is scaled to, and somewhere by
-    0.9 of it.
-    """
+    """One record moves each statistic by at most its scale, and somewhere by 0.9 of it."""
     rng = np.random.default_rng(0)
     parts = []
     for _ in range(300):
@@ -86,9 +84,7 @@ def test_sensitivities_are_suprema(adjacency, data_norm):
 
 
 def test_rounding_is_part_of_the_sensitivities():
-    """Sums just below a power of two, where what is added is rounded up, and just above, where
-    it is rounded down.
-    """
+    """Sums next to a power of two, where what is added is rounded."""
     excess = 0.0
     for large in (1024, 2047, 2048, 3000):
         for part in (0.51, 0.75, 0.99):
@@ -125,11 +121,7 @@ def test_refusals():
 
 
 def test_ridge_of_many_records_is_solved_at_once():
-    """From a public strength on, near least squares, unless another road is asked for.
-
-    The noise moves coefficients by 3 % at the most, and 20 % are allowed: it fails in less than one
-    of 1e9 runs.
-    """
+    """Noise moves coefficients by 3 %, 20 % are allowed: it fails once in 1e9 runs."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (20_000, 3)) @ [[1, 0, 0], [0.5, 0.2, 0], [0, 0, 0.1]]
     y = X @ [0.5, -0.4, 3.0] + 0.2 + rng.normal(scale=0.1, size=len(X))

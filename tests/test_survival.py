@@ -31,9 +31,7 @@ def hazards(X, y, groups, **options):
 
 
 def test_rows_of_persons_and_periods():
-    """Persons who are censored late and early in a period and at once, one beyond the grid, one
-    whose event ends a period, and one at once.
-    """
+    """Persons censored late, early and at once, beyond the grid, and with events at once."""
     X, y, groups, at_risk = person_periods(
         [1.6, 1.4, 0.3, 9.0, 2.0, 0.1], [0, 0, 0, 1, 1, 1], [1, 2, 3], np.arange(6)[:, None]
     )

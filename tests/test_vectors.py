@@ -123,9 +123,7 @@ each_size = pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31
 @each_size
 @pytest.mark.parametrize("stride", [1, 3])
 def test_dot_products_of_four_rows(dtype, size, stride):
-    """In double, of rows of which two are the same; nothing of what follows them is used, not
-    even times zero.
-    """
+    """In double, two rows the same; nothing of what follows is used, not even times zero."""
     rng = np.random.default_rng(1)
     rows, factors, out = (
         rng.standard_normal((4, 41)).astype(dtype),
@@ -160,9 +158,7 @@ def test_dot_products_of_rows_with_rows(dtype, size):
 @each_dtype
 @each_size
 def test_weighted_sum_of_four_rows(dtype, size):
-    """In double; what follows the sum up to a whole vector is only added zeros to, and nothing
-    of what follows a row is used.
-    """
+    """In double; nothing of what follows a row is used."""
     rng = np.random.default_rng(2)
     rows, factors, out = (
         rng.standard_normal((4, 41)).astype(dtype),
