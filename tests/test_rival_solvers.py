@@ -93,7 +93,7 @@ def test_svrg_against_numpy_on_the_same_noise(loss, changes, container):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("data_norm", [0.2, 10.0])
 def test_sensitivity_of_svrg(loss, data_norm):
-    """A record moves the snapshot's sum by 2 L at most (L when it vanishes), a step's by 2 h (h)."""
+    """A record moves the snapshot's sum by 2 L at most (L when it vanishes), a step's by 2 h."""
     rng = np.random.default_rng(1)
     reached = np.zeros(4)
     for seed in range(60):
