@@ -195,9 +195,9 @@ def sampled_epsilon(q, noise, n_steps, adjacency, delta, guess, fineness=1.0):
 
 
 def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=100):
-    """Return delta at ``epsilon`` of Poisson-sampled steps where one rare huge loss may decide.
+    """Return delta, near ``delta``, of Poisson-sampled steps where a rare huge loss may decide.
 
-    It is near ``delta``. With m_s and m_r the small and the rare losses' parts of m, no step has a
+    With m_s and m_r the small and the rare losses' parts of m, no step has a
     rare loss, n log m_s, or some have: their integrands are m_s^n and m_s^n ((1 + m_r/m_s)^n - 1),
     each on its own line, where less cancels than on one line for both. The answer does not depend
     on where rare losses begin.

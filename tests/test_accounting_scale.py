@@ -131,17 +131,6 @@ def test_noise_has_no_cliff_in_the_number_of_steps():
     assert noises[2] == pytest.approx(4.1498, rel=1e-3)
 
 
-def test_more_steps_and_less_noise_cost_more_where_rounding_takes_over():
-    def cost(noise, n_steps):
-        run = {"noise_multiplier": noise, "n_steps": n_steps}
-        return subsampling(poisson(sampling_probability=0.003, **run)).epsilon(1e-12)
-
-    by_steps = [cost(2.0, n_steps) for n_steps in (200, 500, 800, 900, 1000, 1100, 2000)]
-    by_noise = [cost(noise, 900) for noise in (4.0, 3.0, 2.0, 1.5, 1.2, 1.0)]
-    for costs in (by_steps, by_noise):
-        assert all(one <= other for one, other in itertools.pairwise(costs))
-
-
 @pytest.mark.parametrize(
     ("q", "z", "n_steps", "adjacency"),
     [

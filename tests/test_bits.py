@@ -75,9 +75,8 @@ def uniforms(released, point, scale):
 class Attack:
     """Releases of points of either of two data sets, and what their low bits say of which.
 
-    ``reach`` is of the data set that alone can give as many of the coordinates, 1 for the first, -1
-    for the other. ``likelihood`` is the difference of their probabilities given the low bits, if
-    the noise were ordinary.
+    ``reach``: 1 where the first alone can give more of the coordinates, -1 where the other can.
+    ``likelihood``: the difference of their probabilities, were the noise ordinary.
     """
 
     def __init__(self, points, others, scales, distribution, noise, ways_to, rng):
@@ -143,9 +142,8 @@ def check_shown(shown, shown_of_neighbour, first, second):
 @pytest.mark.parametrize("n_features", WIDTHS)
 @pytest.mark.parametrize("way", WAYS_OUT)
 def test_what_is_shown_tells_nothing_but_what_is_released(way, n_features):
-    """All attributes, warnings and prints follow from what is released, bit by bit, and its low
-    bits tell nothing: every number can come of either data set, of a lattice that follows from the
-    scale alone. Ordinary addition tells the data at once.
+    """Attributes, warnings and prints follow from what is released, whose low bits tell nothing:
+    they are of a lattice that follows from the scale alone. Ordinary addition tells all at once.
     """
     check_shown(*both(way, n_features))
     for line, attack in attacks(way, n_features, ordinary).items():

@@ -153,24 +153,6 @@ def test_degenerate_rows(kind, index):
     assert np.all(np.isfinite(fitted.predict(X)))
 
 
-@pytest.mark.slow
-def test_steps_grow_with_the_root_of_what_the_budget_pays_for():
-    """Few where all directions are known to be alike; momentum in place of the missing ones."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, (20_000, 3))
-    y, told = (X[:, 0] > 0).astype(int), {}
-    flat = X * [1, 1, 0]
-    for name, rows, epsilon in (("alike", X, 10), ("flat", flat, 10), ("small", flat, 1)):
-        fitted = PrivateLogisticRegression(epsilon, classes=[0, 1], random_state=0).fit(rows, y)
-        told[name] = fitted.n_iter_, fitted.mechanism_["training"].momentum
-        assert (fitted.conditioning_.row_map.alike > 0) == (name == "alike")
-    assert told["alike"][0] <= 40
-    # mu is six times as large, and the time grows a little with it
-    assert 1.5 < told["flat"][0] / told["small"][0] < 3.5
-    assert all(0 <= momentum < 1 for _, momentum in told.values())
-    assert told["flat"][1] > told["small"][1] > 0
-
-
 @pytest.mark.parametrize("epsilon", [1e24, 1e40])
 def test_a_budget_so_large_that_sums_are_beyond_the_lattice(epsilon):
     """Sums would be cut off at 2^40 times their noise: coefficients of 8e15 in place of 1 and 2."""

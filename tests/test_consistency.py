@@ -1,7 +1,6 @@
 """The law of estimates: as records and budget grow, defaults become what no privacy would give.
 
-The truth is synthetic. The reference minimises the same loss on the same rows without a penalty:
-scikit-learn's where it has that loss, scipy's for the smoothed hinge.
+The truth is synthetic; references minimise the same loss on the same rows without a penalty.
 """
 
 import math

@@ -133,8 +133,6 @@ def test_onnx_predicts_the_same(name):
     pytest.importorskip("skl2onnx")
     from onnx.reference import ReferenceEvaluator
 
-    from skdpdyn.export.onnx import to_onnx
-
     model, y = MODELS[name]
     forms = [("auto", X), (None, X), ("auto", sparse.csr_array(X))]
     for (conditioning, rows), double in zip(forms, (True, True, False), strict=True):
@@ -156,8 +154,6 @@ def test_onnx_predicts_the_same(name):
 def test_onnx_of_a_pipeline_predicts_the_same(bounds):
     skl2onnx = pytest.importorskip("skl2onnx")
     from onnx.reference import ReferenceEvaluator
-
-    from skdpdyn.export.onnx import to_onnx
 
     model = PrivateLogisticRegression(30.0, classes=["no", "yes"])
     pipeline = make_pipeline(BoundsScaler(bounds, feature_range=(-1, 3)), model).fit(X, LABELS)

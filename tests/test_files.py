@@ -73,9 +73,10 @@ def passes(monkeypatch):
     return count
 
 
+THREE = PrivateSoftmaxRegression(classes=[0, 1, 2], random_state=0)
 MODELS = {  # and what they learn of y
     "classes": (PrivateLogisticRegression(**BINARY), lambda y: y > 0),
-    "three": (PrivateSoftmaxRegression(classes=[0, 1], random_state=0), lambda y: 1 * (y > 1)),
+    "three": (THREE, lambda y: np.digitize(y, [-1, 1])),
     "bounds": (PrivateRidge(target_bounds=(-5, 5), random_state=0), lambda y: y),
     "leaky classes": (PrivateLogisticRegression(random_state=0), lambda y: y > 0),
     "leaky bounds": (PrivateRidge(random_state=0), lambda y: y),

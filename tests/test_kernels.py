@@ -110,14 +110,6 @@ def test_large_data_against_numpy(layout, loss, shape):
     np.testing.assert_allclose(found, exact, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python takes any array")
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_arrays_of_other_types_are_refused(n_threads):
-    X, y = data(logistic, 1000)
-    with pytest.raises(TypeError, match="matching definition"):
-        run(problem(logistic, X), np.asfortranarray(X), y, n_threads=n_threads)
-
-
 @each_kernel
 @each_dtype
 def test_any_number_of_threads_gives_the_same_bits(layout, loss, dtype):

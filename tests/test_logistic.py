@@ -11,8 +11,7 @@ from scipy import stats
 from sklearn.ensemble import BaggingClassifier
 
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.privacy import composition, last_iterate
+from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.solvers import NoisyGD
 
 
@@ -184,12 +183,3 @@ def test_a_refit_leaves_nothing_of_the_one_before():
     fitted.stray_ = 1
     assert not hasattr(fitted.fit(X[:, :2], y), "stray_")
     assert fitted.n_features_in_ == 2
-
-
-def test_oversized_steps_fall_back_to_composition():
-    X, y = data()
-    fitted = model(solver=NoisyGD(n_steps=20, step_size=12.0)).fit(X, y)
-    assert fitted.bound_ == "composition"
-    assert fitted.privacy_ == composition(fitted.mechanism_)
-    with pytest.raises(UnsupportedMechanismError):
-        last_iterate(fitted.mechanism_)

@@ -1,8 +1,6 @@
 """How long a fit takes may tell of records. What runs is counted on neighbours: functions of the
 package, passes over the rows and rows in each, with the same outcomes of all releases. What steps
 read is public or released, so the counts are equal, except where a minimiser stops by itself.
-
-It is no test of time: instructions in a pass may depend on values (a row is shortened or not).
 """
 
 import sys

@@ -1,7 +1,5 @@
-"""Losses: derivatives against 30 digits, constants as suprema.
-
-Tests marked ``@law`` hold of every loss. A package outside runs them on its own: ``from test_losses
-import *``, and a fixture ``loss`` of its own, see test_extension.py.
+"""Losses: derivatives against 30 digits, constants as suprema; ``@law`` tests hold of any loss of a
+package outside too, by ``from test_losses import *`` and a fixture ``loss`` of its own.
 """
 
 import math
