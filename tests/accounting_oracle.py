@@ -243,9 +243,8 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=
             values = np.exp(log_small - z * epsilon - top) / (z * (z + 1))
             if some:
                 a, b = log_some.real, log_some.imag
-                values *= (
-                    np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2 + 1j * np.exp(a) * np.sin(b)
-                )
+                turned = np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2
+                values *= turned + 1j * np.exp(a) * np.sin(b)
             found += values.real.sum() - (values[0].real / 2 if s0 == 0 else 0.0)
             s0 += 128 * ds
             if s0 > 128 * ds * longest:

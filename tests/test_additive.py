@@ -277,11 +277,7 @@ def test_curves_are_monotonic_where_they_are_asked_to_be():
     [
         ({"categories": None}, FRAME, r"\['ward'\] hold no numbers.* categories=\{'ward': \['a'"),
         ({}, FRAME.astype({"age": object}), r"the columns \['age'\] hold numbers.*to_numeric"),
-        (
-            {"categories": None},
-            FRAME.astype({"ward": "category"}),
-            "levels that they hold are private",
-        ),
+        ({"categories": None}, FRAME.astype({"ward": "category"}), "levels that they hold are"),
         ({"bounds": COLUMNS["bounds"] | {"size": (0, 1)}}, FRAME, r"\['size'\]"),
         ({"categories": {"town": [1]}}, FRAME, r"\['town'\], which X does not have"),
         ({"categories": {"ward": []}}, FRAME, "or a list of different levels"),

@@ -134,10 +134,7 @@ def test_a_rate_next_to_0_is_answered():
         (lambda: PrivacyLossDP(((SAMPLED, 1000),)), "costs of both cannot be added"),
         (lambda: PrivacyLossDP(((GaussianDP(1.0), 0.25),)), r"count=0.25 must be an integer >= 1"),
         (lambda: PrivacyLossDP(((ApproximateDP(1.0, 1e-6), -3),)), r"count=-3 must be an integer"),
-        *(
-            (lambda q=q: SampledGaussian(q, 1.0, "add_remove"), "must be")
-            for q in (1.5, 0, math.nan)
-        ),
+        *((lambda q=q: SampledGaussian(q, 1.0, "add_remove"), "must be") for q in (1.5, 0.0)),
         *((lambda z=z: SampledGaussian(0.1, z, "add_remove"), "must be") for z in (0.0, math.inf)),
         *((lambda mu=mu: calibrate(mu=mu, **PROBLEM), "must be") for mu in ("1", True)),
         *((lambda a=a: calibrate(advantage=a, **PROBLEM), "must be") for a in ("1", 1.0)),

@@ -134,9 +134,7 @@ TRUTHS = {
     ),
     "numbers": Truth(
         lambda **budget: PrivateRidge(target_bounds=(0, 1), **budget),
-        lambda linear, rng: np.clip(
-            0.5 + 0.05 * linear + 0.05 * rng.normal(size=len(linear)), 0, 1
-        ),
+        lambda linear, rng: np.clip(0.5 + 0.05 * (linear + rng.normal(size=len(linear))), 0, 1),
         squares,
         _of_sklearn(LinearRegression),
     ),

@@ -236,9 +236,8 @@ def status(field):
         return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))
 
 def fit(X, y=None):
-    model = PrivateLogisticRegression(
-        classes=[False, True], conditioning=0.1, solver=NoisyGD(n_steps=1)
-    )
+    solver = NoisyGD(n_steps=1)
+    model = PrivateLogisticRegression(classes=[False, True], conditioning=0.1, solver=solver)
     return model.fit(X, y)
 
 folder, allowed = sys.argv[1], int(sys.argv[2])

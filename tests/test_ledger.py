@@ -632,13 +632,14 @@ def test_what_is_not_a_number_is_beyond_every_cap(ledger, monkeypatch):
 
 
 DAYS = [None, *(f"2026-0{month}-01" for month in range(1, 7))]
+PARTS = st.tuples(st.sampled_from("pq"), st.sampled_from("abc"))
 ENTRIES = st.lists(
     st.tuples(
         st.floats(0.01, 0.3),
         st.one_of(
             st.just({}),
             st.tuples(st.sampled_from("pq"), st.sampled_from("abc")).map(
-                lambda part: {"disjoint": part}
+                lambda of: {"disjoint": of}
             ),
             st.tuples(st.sampled_from(DAYS), st.sampled_from(DAYS))
             .filter(lambda days: None in days or days[0] <= days[1])
