@@ -73,7 +73,7 @@ MUTATIONS = [
         "facts that are bought before trials are not in the record of their search",
         "        if bought is None:\n            return selection\n",
         "        if bought is not selection:\n            return selection\n",
-        "tests/test_spent.py -k 'always_held and search'",
+        "tests/test_spent.py -k search",
     ),
     Mutation(
         "what is bought first has another share once classes are known",
