@@ -110,7 +110,7 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
 def plan_of(chosen, n_samples=200):
     base = chosen._base()
     preparation = Preparation.of(request_of(base, n_samples, X.shape[1]))
-    return chosen._plan(n_samples, X[:2], preparation, preparation.stand_ins(base))
+    return chosen._plan(X[:2], preparation, preparation.stand_ins(base))
 
 
 # --- the law of the number of trials --------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_one_record_moves_a_score_by_its_part(scoring):
     target = 3 * X[:, 0] if "squared" in scoring else Y
     fitted = clone(model).fit(X, target)
     fitted.coef_ = 50 * fitted.coef_  # so that losses reach their ends
-    score = score_of(scoring, fitted, {})
+    score = score_of(scoring, fitted.get_params())
     held, labels = X[:20].copy(), target[:20].copy()
     moved = []
     for _ in range(300):
@@ -762,7 +762,7 @@ def test_warnings_of_steps_do_not_count_the_trials():
 @pytest.mark.parametrize("kind", ["neg_log_loss", "neg_mean_squared_error"])
 def test_one_held_out_record_cannot_make_a_score_nan(kind):
     fitted = clone(LOGISTIC if kind == "neg_log_loss" else RIDGE).fit(X, Y)
-    score = score_of(kind, fitted, {})
+    score = score_of(kind, fitted.get_params())
     fitted.coef_ = np.full_like(fitted.coef_, math.nan)
     with np.errstate(invalid="ignore"):
         assert score.mean(fitted, X, Y * (1 if kind == "neg_log_loss" else 1.0)) == 0.0

@@ -628,7 +628,9 @@ class Expansion:
         return replace(self, distributions=distributions)
 
 
-def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None) -> np.ndarray:
+def bounds_by_column(
+    bounds: Any, name: str, n_features: int, names: Any = None, *, partly: bool = False
+) -> np.ndarray:
     """Return public bounds of shape (n_features, 2); errors call the parameter ``name``.
 
     Parameters
@@ -640,16 +642,18 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
     n_features : int
         Number of columns.
     names : sequence or None, default=None
-        Names of the columns.
+        Names of the columns. None: a dict has their numbers, or is in their order.
+    partly : bool, default=False
+        Whether a dict may leave columns out, and "auto" all: their bounds are NaN.
     """
-    original = bounds
+    original, bounds = bounds, {} if partly and is_auto(bounds) else bounds
     if bounds is None:
         raise ValueError(
             f"{name}=None: give the public bounds of the columns, such as {name}={{'age': (0, "
             "110)}, or (0, 1) for all"
         )
     if isinstance(bounds, dict):
-        bounds = _in_order(bounds, name, n_features, names)
+        bounds = _in_order(bounds, name, n_features, names, partly)
     try:
         array = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -666,6 +670,7 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         width = array[:, 1] - array[:, 0]
         usable = np.isfinite(width) & (width > 0) & np.isfinite(1 / width)
+        usable |= partly & np.isnan(array).all(axis=1)
     if not np.all(usable):
         columns = np.array(range(n_features) if names is None else names, object)[~usable].tolist()
         raise ValueError(
@@ -675,36 +680,17 @@ def bounds_by_column(bounds: Any, name: str, n_features: int, names: Any = None)
     return array
 
 
-def known_bounds(bounds: Any, n_features: int, names: Any = None) -> np.ndarray:
-    """Return public bounds of shape (n_features, 2), NaN for columns that a dict does not name.
-
-    Parameters
-    ----------
-    bounds : "auto", tuple (low, high), array-like of shape (n_features, 2) or dict
-        As a user gives them; "auto" names none.
-    n_features : int
-        Number of columns.
-    names : sequence or None, default=None
-        Names of the columns. None: a dict may have their numbers.
-    """
-    bounds, keys = {} if is_auto(bounds) else bounds, range(n_features) if names is None else names
-    if not isinstance(bounds, dict) or not set(bounds) <= set(keys):
-        return bounds_by_column(bounds, "bounds", n_features, names)
-    pairs, named = np.full((n_features, 2), np.nan), [key for key in keys if key in bounds]
-    if named:
-        places = [key in bounds for key in keys]
-        pairs[places] = bounds_by_column(bounds, "bounds", len(named), named)
-    return pairs
-
-
-def _in_order(bounds, name, n_features, names):
+def _in_order(bounds, name, n_features, names, partly):
     """Return the pairs of a dict by column name, in the order of the columns."""
-    if names is None and len(bounds) != n_features:
-        raise ValueError(
-            f"{name} is a dict by column name: X has no column names, and {n_features} columns "
-            f"for {len(bounds)} pairs. Give one pair for each column, in their order"
-        )
-    columns = bounds if names is None else names
-    if missing := set(columns) - set(bounds):
+    columns = range(n_features) if names is None else names
+    if names is None and not set(bounds) <= set(columns):
+        if len(bounds) != n_features:
+            raise ValueError(
+                f"{name} is a dict by column name: X has no column names, and {n_features} columns "
+                f"for {len(bounds)} pairs. Give one pair for each column, in their order"
+            )
+        columns = bounds
+    missing = set(columns) - set(bounds)
+    if missing and not (partly and set(bounds) <= set(columns)):
         raise ValueError(f"{name} is a dict by column name: no bounds for {sorted(missing)}")
-    return [bounds[column] for column in columns]
+    return [bounds.get(column, (np.nan, np.nan)) for column in columns]

@@ -41,11 +41,6 @@ class Ranges:
         return np.column_stack([self.low, self.high])
 
     @cached_property
-    def are_open(self) -> np.ndarray:
-        """Whether each range is still to be bought."""
-        return np.isnan(self.low)
-
-    @cached_property
     def middle(self) -> np.ndarray:
         """Middle of each range; halved before they are added, for sums of ends may overflow."""
         return self.low / 2 + self.high / 2

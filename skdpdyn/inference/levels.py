@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.expansion import Expansion, Levels, known_bounds
+from skdpdyn.core.expansion import Expansion, Levels, bounds_by_column
 from skdpdyn.data.coded import Coded
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.training.additive import is_text, numbers_in, public_levels, seen_levels
@@ -86,7 +86,7 @@ class Cells:
         of_numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
         missing = np.zeros((len(X), 1), dtype=bool)
         if numeric:
-            pairs = known_bounds(bounds, len(numeric), numeric)
+            pairs = bounds_by_column(bounds, "bounds", len(numeric), numeric, partly=True)
             missing = np.isnan(numbers).T & [key in gaps for key in numeric]
             of_numbers = np.where(missing, 0.0, np.column_stack(numbers))
         return cls(tuple(map(str, numeric)), of_numbers, missing, pairs, tuple(keys), coded)

@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 from sklearn.base import clone
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import known_bounds
+from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.schema import apply_schema, facts_of, said_of
@@ -346,8 +346,9 @@ def _places(model, one_hot):
 
 def _known(model, bounds, one_hot, cells):
     """Return the bounds of columns, NaN where they are bought; dummies are 0 or 1."""
-    names = getattr(model, "feature_names_in_", None)
-    pairs = known_bounds(bounds, model.n_features_in_, names) if cells is None else cells.bounds
+    columns = model.n_features_in_, getattr(model, "feature_names_in_", None)
+    own = cells is None
+    pairs = bounds_by_column(bounds, "bounds", *columns, partly=True) if own else cells.bounds
     for group in one_hot:
         pairs[group] = np.where(np.isnan(pairs[group]), [0.0, 1.0], pairs[group])
     return pairs
@@ -466,7 +467,9 @@ class Columns:
     ) -> tuple[LocalRows, Units, str]:
         """Return rows in units of their bounds, and the levels; what is not known is bought."""
         rows, one_hot, notes = copy(rows), self.one_hot, ""
-        bounds = self._ranges(rows, spending)
+        if self.cells is not None:  # missing numbers count in no cell
+            rows.X = np.where(self.cells.missing, np.nan, rows.X)[:, : len(self.bounds)]
+        bounds = ranges_of(rows, self.bounds, spending)
         names = list(getattr(model, "feature_names_in_", range(rows.shape[1])))
         places = {name: [j] for j, name in enumerate(names)}
         if self.cells is not None:
@@ -476,11 +479,7 @@ class Columns:
             one_hot = levels.one_hot(len(self.bounds))
             if not names:  # all levels are pooled
                 names, dummies = [POOLED], [np.zeros(len(codes))]
-            of_numbers = (
-                np.where(self.cells.missing, bounds.mean(axis=1), rows.X)
-                if len(bounds)
-                else rows.X[:, :0]
-            )
+            of_numbers = np.where(np.isnan(rows.X), bounds.mean(axis=1), rows.X)
             bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
             rows.X = np.column_stack([of_numbers, *dummies])
             places = dict(zip(self.cells.keys, one_hot, strict=True))
@@ -498,15 +497,6 @@ class Columns:
         size = np.full(len(units.bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
         return rows, units, notes
-
-    def _ranges(self, rows, spending):
-        """Return bounds of columns; missing numbers count in no cell."""
-        if RANGES not in spending.shares:
-            return self.bounds
-        counted = copy(rows)
-        if self.cells is not None:
-            counted.X = np.where(self.cells.missing, np.nan, rows.X)
-        return ranges_of(counted, self.bounds, spending)
 
     def _buy_levels(self, rows, coded, spending):
         """Buy levels, and counts of them: a record adds one to a level of each column."""

@@ -75,8 +75,6 @@ class Candidates:
                     f"{name}={tuned!r} of a candidate: what is public is not tuned. Pass {name} "
                     "to the estimator alone"
                 )
-            if public_value is not None:
-                model.set_params(**{name: public_value})
         lent = self._lent(candidate, model, base, facts)
         model.set_params(**budget, **lent, random_state=seed)
         for either in (self.estimator, estimator):

@@ -8,24 +8,21 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skdpdyn.training.foreign import predicted
 
 
-def score_of(scoring, model, public):
-    """Return the score by name, with the public classes or bounds of the target."""
-    attribute, kinds = (
-        ("classes", _OF_CLASSES) if is_classifier(model) else ("target_bounds", _OF_BOUNDS)
-    )
+def score_of(scoring, facts):
+    """Return the score by name, with the classes or bounds of the target among ``facts``."""
+    fact, kinds = ("classes", _OF_CLASSES) if "classes" in facts else ("target_bounds", _OF_BOUNDS)
     name = next(iter(kinds)) if scoring is None else scoring
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(
             f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to "
             "be private"
         )
-    return kinds[name](public.get(attribute, getattr(model, attribute)))
+    return kinds[name](facts[fact])
 
 
 class Score(ABC):

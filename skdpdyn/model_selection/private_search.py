@@ -321,7 +321,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             reading, request = resolved(base, reading)
             preparation = Preparation.of(request, of_persons=codes is not None)
             facts = preparation.stand_ins(base, reading.target)
-            plan = self._plan(n_samples, rows_at(X, slice(0, 2)), preparation, facts)
+            plan = self._plan(rows_at(X, slice(0, 2)), preparation, facts)
             splitting, drawing, noise, first = generators(self.random_state, 4)
             warn_of_weak_budget(plan.budget, n_samples)
             candidates = Candidates(self.estimator, self.param_grid)
@@ -333,10 +333,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             if self.verbose:
                 self._print_plan(plan)
             facts, leaks = preparation.buy(base, reading, first), reading.target.leaks
-        score = score_of(self.scoring, base, facts)
+        score = score_of(self.scoring, facts)
         if "classes" in preparation.bought:  # other labels count as the first
             y = np.where(np.isin(y, facts["classes"]), y, facts["classes"][0])
-        number = number_of_trials(plan.selection, drawing)
+        number = number_of_trials(_selection_in(plan.mechanism), drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
         seeds = [None] * number
         if self.random_state is not None:
@@ -424,7 +424,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             ) from error
         preparation = Preparation.of(request_of(base, n_samples, n_features))
         facts = preparation.stand_ins(base)
-        return self._plan(n_samples, rows, preparation, facts).guarantee
+        return self._plan(rows, preparation, facts).guarantee
 
     def _public_facts(self):
         return (
@@ -465,14 +465,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         model.epsilon, model.delta = self.epsilon, self.delta
         return model
 
-    def _plan(self, n_samples, head, preparation, facts):
-        """Plan a search on this many records from the shape of ``head``, a few rows of X."""
-        model = self._base()
-        budget = Budget.for_samples(
-            self.epsilon, self.delta, n_samples=n_samples, adjacency=model.adjacency
-        )
-        delta = budget.delta
-        held_out = HeldOut.of(self.holdout, self.test_size, n_samples)
+    def _plan(self, head, preparation, facts):
+        """Plan a search from public facts, and the shape of ``head``, a few rows of X."""
+        request = preparation.request
+        budget, delta = request.budget, request.budget.delta
+        held_out = HeldOut.of(self.holdout, self.test_size, request.n_samples)
         law = _Trials(
             Candidates(self.estimator, self.param_grid),
             budget,
@@ -486,9 +483,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         mu, guarantees = _selection_in(mechanism).trial.mu, ()  # of a trial
         costs = cache(lambda mu: law.costs(mu, head, facts))
         if not all(isinstance(cost, GaussianDP) and not cost.failure for cost in costs(mu)):
-            targets = model.family.targets
-            if facts.get(targets.parameter) is targets.stand_in:  # nobody knows it yet
-                model.family.loss_of(None)  # refuses where the cost depends on it
+            targets = request.family.targets
+            if facts[targets.parameter] is targets.stand_in:  # nobody knows it yet
+                request.family.loss_of(None)  # refuses where the cost depends on it
 
             def excess(mu):
                 judged = judge(law.record(mu, costs(mu)), delta)[1]
@@ -498,7 +495,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             guarantees = costs(mu)
             mechanism = law.record(mu, guarantees)
         bound, guarantee = judge(mechanism, delta)
-        score_of(self.scoring, model, facts)  # refuses other names
+        score_of(self.scoring, facts)  # refuses other names
         return _SearchPlan(
             mechanism,
             bound,
@@ -756,11 +753,6 @@ class _SearchPlan:
     facts: dict[str, Any]  # that stand for those to be bought
 
     @property
-    def selection(self):
-        """Record of the trials alone."""
-        return _selection_in(self.mechanism)
-
-    @property
     def score_mu(self):
         """Cost of a trial's score, as mu."""
         return self.of_trial.mu * math.sqrt(self.shares[SCORE].size)
@@ -777,12 +769,13 @@ class _SearchPlan:
             and guarantee.mu <= self.fit_mu
             and not guarantee.failure
         )
-        if (guarantee.adjacency, guarantee.unit) != (self.selection.adjacency, unit) or not (
+        selection = _selection_in(self.mechanism)
+        if (guarantee.adjacency, guarantee.unit) != (selection.adjacency, unit) or not (
             gaussian or guarantee.with_unit("record") in self.candidates
         ):
             raise UnsupportedMechanismError(
                 f"a candidate costs {type(guarantee).__name__} of more than a trial's "
-                f"{self.selection.trial}: leave it out of the search"
+                f"{selection.trial}: leave it out of the search"
             )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import Expansion, Levels, Numbers, known_bounds, levels_in
+from skdpdyn.core.expansion import Expansion, Levels, Numbers, bounds_by_column, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto
@@ -160,7 +160,7 @@ def _bounds(bounds, numbers, names, n_features):
         raise ValueError(
             "bounds has a pair for columns of levels too: give a dict of the columns of numbers"
         )
-    pairs = known_bounds(bounds, len(numbers), numbers)
+    pairs = bounds_by_column(bounds, "bounds", len(numbers), numbers, partly=True)
     return dict(zip(numbers, map(tuple, pairs.tolist()), strict=True))
 
 

@@ -20,7 +20,6 @@ from skdpdyn.training.parameters import check_equal_rows, check_persons, checked
 from skdpdyn.training.plan import plan
 from skdpdyn.training.preparation import bought_facts, resolved
 from skdpdyn.training.reading import Beside, Reading, read
-from skdpdyn.training.request import request_of
 from skdpdyn.training.values import Learning, Plan
 
 
@@ -47,8 +46,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         for part in planned.parts:
             before, reading = reading, part.first(model, reading, planned.request, spending)
             if reading is not before:  # the plan rests on it
-                n_samples, n_features = reading.shape
-                planned = plan(request_of(model, n_samples, n_features, reading.facts))
+                planned = plan(resolved(model, reading)[1])
         if model.verbose:
             _print_plan(model, planned)
         learning = _learning(planned, reading, model.n_jobs)

@@ -36,7 +36,10 @@ class Diagnostics(Part):
     def share(self, request):
         """See `Part.share`."""
         request.check_buys("diagnostics=True", "Use diagnostics=False")
-        return shares_of_diagnostics(not request.is_within, request.family.targets.clips)
+        ranged = request.buys_ranges or request.ranges is not None
+        within = ranged and math.sqrt(request.n_features) <= request.data_norm
+        may_be_long = request.expansion is None and not within
+        return shares_of_diagnostics(may_be_long, request.family.targets.clips)
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
@@ -55,8 +58,7 @@ class ColumnRanges(Part):
             return {}
         if request.expansion is not None:
             return shares_of_ranges(request.strength, len(learns_ranges(request.expansion.columns)))
-        n_known = 0 if request.ranges is None else np.sum(~request.ranges.are_open)
-        return shares_of_ranges(request.strength, request.n_features - n_known)
+        return shares_of_ranges(request.strength, int(np.isnan(request.open_ranges).sum()) // 2)
 
     def first(self, model, reading: Reading, request: Request, spending: Spending) -> Reading:
         """See `Part.first`: of additive models, return rows whose cells rest on what is bought."""
@@ -97,10 +99,7 @@ class ColumnRanges(Part):
         request = learning.plan.request
         if request.expansion is not None:
             return
-        ranges = request.ranges
-        if request.buys_ranges:
-            known = np.full((request.n_features, 2), np.nan) if ranges is None else ranges.pairs
-            ranges = Ranges(*ranges_of(learning.rows, known, spending).T)
+        ranges = Ranges(*ranges_of(learning.rows, request.open_ranges, spending).T)
         if not request.fit_intercept:
             ranges = ranges.around_zero()
         learning.rows = learning.rows.with_ranges(ranges)
@@ -109,6 +108,8 @@ class ColumnRanges(Part):
 def ranges_of(rows: Rows, known: np.ndarray, spending: Spending) -> np.ndarray:
     """Return ranges of columns, of which those that are NaN are bought."""
     pairs, of = known.copy(), np.isnan(known[:, 0])
+    if not of.any():
+        return known
 
     def parts(ends, split):
         every, wanted = np.zeros_like(pairs), np.zeros_like(of)

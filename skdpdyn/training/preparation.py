@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.spending import Share, Spending, planned, total_of, vocabulary_of
 from skdpdyn.exceptions import CalibrationError
@@ -73,10 +71,8 @@ class Preparation:
         request, spending = self.request, Spending(self.request.budget, self.shares, generator)
         reading, bounds = self.first(model, reading, spending), None
         if request.buys_ranges and reading.columns is None:
-            rows, n_features = reading.rows(request.most_rows), request.n_features
-            known = np.full((n_features, 2), np.nan)
-            known = known if request.ranges is None else request.ranges.pairs
-            bounds = ranges_of(rows, known, spending)
+            rows = reading.rows(request.most_rows)
+            bounds = ranges_of(rows, request.open_ranges, spending)
         if spending.record() != self.record:
             raise CalibrationError("what was bought is not what was planned: please report this")
         of_target = reading.target.attributes[f"{request.family.targets.parameter}_"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import known_bounds
+from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
@@ -114,7 +114,7 @@ def _ranges_of(model, request):
     names = getattr(model, "feature_names_in_", None)
     if isinstance(bounds, dict) and not hasattr(model, "n_features_in_"):  # no names yet
         names = [*bounds, *[None] * request.n_features][: request.n_features]
-    pairs = known_bounds(bounds, request.n_features, names)
+    pairs = bounds_by_column(bounds, "bounds", request.n_features, names, partly=True)
     of_start = getattr(model.start, "ranges_", None) if lent is None else lent.pairs
     if of_start is not None:
         pairs = np.where(np.isnan(pairs), of_start, pairs)
@@ -128,7 +128,7 @@ def _buys_ranges(model, request):
     if request.expansion is not None:
         return request.start is None and bool(learns_ranges(request.expansion.columns))
     if request.ranges is not None:
-        some = bool(np.any(request.ranges.are_open))
+        some = bool(np.isnan(request.ranges.low).any())
         if some:
             request.check_buys("bounds of some columns alone", "Give those of all")
         return some

@@ -75,10 +75,6 @@ class Targets(ABC):
         """Return the public facts of targets in the parameters, checked; None: there are none."""
 
     @abstractmethod
-    def facts_from_y(self, y: np.ndarray) -> Any:
-        """Return the facts taken from y in place of parameters; errors quote no target."""
-
-    @abstractmethod
     def read(self, model: Any, y: np.ndarray | None, exposure: Any = None) -> Target:
         """Return the targets as the loss takes them, or raise an error that quotes none.
 
@@ -167,7 +163,7 @@ class Labels(Targets):
                     f"classes={model.classes!r}: labels are not looked for in rows that are read "
                     "in order, unless they are bought. Pass classes=[...]"
                 )
-            classes, leaks = self.facts_from_y(y), ("classes were taken from y",)
+            classes, leaks = self._classes_from_y(y), ("classes were taken from y",)
             bought = ". (Labels that are whole numbers are bought, if records are enough)"
             warn(
                 f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
@@ -186,8 +182,8 @@ class Labels(Targets):
             class_weights=_class_weights(model.class_weight, classes, listed(model.classes)),
         )
 
-    def facts_from_y(self, y):
-        """See `Targets.facts_from_y`."""
+    def _classes_from_y(self, y):
+        """Return the labels that occur; errors quote none."""
         quoting_no_records(check_classification_targets, y)
         classes = quoting_no_records(np.unique, y)
         if not are_labels(classes):
@@ -281,17 +277,6 @@ class Numbers(Targets):
                 f"{shown}: bounds are not looked for in rows that are read in order, unless they "
                 "are bought, which takes more records. Pass target_bounds=(low, high)"
             )
-        bounds = self.facts_from_y(y)
-        warn(
-            f"{shown}: the bounds were taken from y, so its extremes are released without noise. "
-            "Pass target_bounds=(low, high)"
-            f"{'. (They are bought, if records are enough)' * (model.target_bounds == 'auto')}",
-            PrivacyLeakWarning,
-        )
-        return bounds, ("target_bounds were taken from y",)
-
-    def facts_from_y(self, y):
-        """See `Targets.facts_from_y`."""
         low, high = float(np.min(y)), float(np.max(y))
         high = high if high > low else low + max(1.0, abs(low))
         if not are_bounds(low, high):
@@ -299,7 +284,13 @@ class Numbers(Targets):
                 "target_bounds: targets of such a size, or so close to each other, cannot be "
                 "computed with. Rescale y, or pass target_bounds=(low, high)"
             )
-        return low, high
+        warn(
+            f"{shown}: the bounds were taken from y, so its extremes are released without noise. "
+            "Pass target_bounds=(low, high)"
+            f"{'. (They are bought, if records are enough)' * (model.target_bounds == 'auto')}",
+            PrivacyLeakWarning,
+        )
+        return (low, high), ("target_bounds were taken from y",)
 
     def published(self, attributes, coef, intercept, centred):
         """See `Targets.published`."""
@@ -323,10 +314,6 @@ class Counts(Numbers):
             )
         return bounds
 
-    def facts_from_y(self, y):
-        """See `Targets.facts_from_y`."""
-        return super().facts_from_y(np.maximum(y, 0.0))
-
     def usable(self, low, high):
         """See `Numbers.usable`: from 0 on, to a count of 1 at least."""
         return 0.0, min(max(high, 1.0), LARGEST / 2)
@@ -334,7 +321,8 @@ class Counts(Numbers):
     def of(self, model, as_read, public):
         """See `Targets.of`."""
         raw, exposure = as_read
-        bounds, leaks = (public, ()) if public else self._bounds_from_y(model, raw)
+        positive = None if raw is None else np.maximum(raw, 0.0)
+        bounds, leaks = (public, ()) if public else self._bounds_from_y(model, positive)
         unit = residual_limit(bounds[1])
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if model.fit_intercept else unit

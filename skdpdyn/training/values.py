@@ -182,11 +182,10 @@ class Request:
         return norm * self.room
 
     @property
-    def is_within(self) -> bool:
-        """Whether cells, or ranges, leave no row longer than its bound."""
-        ranged = self.buys_ranges or self.ranges is not None
-        fits = ranged and math.sqrt(self.n_features) <= self.data_norm
-        return self.expansion is not None or fits
+    def open_ranges(self) -> np.ndarray:
+        """Ranges of columns, NaN where they are bought."""
+        size = self.n_features, 2
+        return np.full(size, np.nan) if self.ranges is None else self.ranges.pairs
 
     @cached_property
     def mu(self) -> float:
