@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_regressor
-from sklearn.utils import check_array, column_or_1d, get_tags, indexable
+from sklearn.utils import column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
@@ -52,7 +52,7 @@ from skdpdyn.training.parameters import check_persons
 from skdpdyn.training.preparation import Preparation, resolved
 from skdpdyn.training.reading import read
 from skdpdyn.training.request import request_of
-from skdpdyn.training.targets import as_labels, exposures, listed, numbers_of
+from skdpdyn.training.targets import as_labels, exposures
 
 
 def _can(method):
@@ -313,11 +313,13 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _fit(self, X, y, groups, exposure, unit):
         refuse_unreadable(X, y)
-        X, y = quoting_no_records(indexable, X, self._target(y))
+        X, y = quoting_no_records(indexable, X, y)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         base = self._base()
         with read(base, reaching(self.estimator, X), y, codes, exposure) as reading:
+            y = quoting_no_records(column_or_1d, as_labels(y, getattr(base, "classes", None)))
+            y = y.astype(np.float64) if is_regressor(base) else y
             reading, request = resolved(base, reading)
             preparation = Preparation.of(request, of_persons=codes is not None)
             facts = preparation.stand_ins(base, reading.target)
@@ -523,18 +525,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             return math.inf
         requirement = "a number from 0 to 10; trials='poisson' is its limit"
         return checked_number(self.shape, "shape", lambda x: 0 <= x <= 10, requirement)
-
-    def _target(self, y):
-        """Check the target once: an error or warning for each trial would tell their number."""
-        model = public_model(self.estimator)
-        classes = listed(getattr(model, "classes", None))
-        y = quoting_no_records(column_or_1d, as_labels(y, classes), warn=True)
-        if is_regressor(model):
-            dtype = np.float64 if y.dtype.kind == "O" else None
-            return numbers_of(
-                quoting_no_records(check_array, y, ensure_2d=False, dtype=dtype, input_name="y")
-            )
-        return y
 
     @available_if(_can("predict"))
     def predict(self, X: Any) -> np.ndarray:
