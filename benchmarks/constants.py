@@ -16,7 +16,7 @@ as are between the two values.
 
 ``--out FILE`` is written anew after every split, so that a run may be stopped.
 
-Minutes: 1 a split, of which there are 20; 1 with ``--quick``, Adult and flights alone.
+Minutes: 0.2 a split, of which there are 20; 0.1 with ``--quick``, Adult and flights alone.
 """
 
 import math

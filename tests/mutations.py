@@ -53,7 +53,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a cell of a large one is counted at both ends",
-        "large & ~(one[:, None] & [False, True])",
+        "large & ~(alike[:, None] & [False, True])",
         "large",
         "tests/test_ranges.py -k split",
     ),
@@ -830,8 +830,8 @@ MUTATIONS = [
     ),
     Mutation(
         "levels of several columns fail as one",
-        "return min(self.n_columns * (one",
-        "return min((one",
+        "return min(self.n_columns * (p",
+        "return min((p",
         "tests/test_additive.py -k level",
     ),
     Mutation(

@@ -118,8 +118,8 @@ def law_of_block(k):
     """
     bits = 53 * _DIGITS
     more = 128  # for what is rounded away on the way
-    one, block = 1 << (bits + more), 1 << k
-    part = one - (one >> k)  # (1 - 2^-k) ** (2^k), by squares
+    unit, block = 1 << (bits + more), 1 << k
+    part = unit - (unit >> k)  # (1 - 2^-k) ** (2^k), by squares
     for _ in range(k):
         part = part * part >> (bits + more)
     if k == 0:  # one candidate

@@ -382,7 +382,7 @@ def _csr_add_of_one(residual, X, n_outputs, place, steps, sums, room):
 def _csr_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
     """Write products of sixteen outputs at a time: they stay in registers for a whole row."""
     values, columns, starts, ends = X
-    block, zero, one = dots.size // n_outputs, filled(0.0), filled(1.0)
+    block, zero, ones = dots.size // n_outputs, filled(0.0), filled(1.0)
     # A helper for the prefetches would count references to its arrays: half as slow again.
     last = np.int64(columns.size - _AHEAD - 2 if weights.nbytes > _CACHED_WEIGHTS else 0)
     for i in range(_count(place, block)):
@@ -412,8 +412,8 @@ def _csr_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
                 value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
                 dot_a = multiply_add(value, load(weights, w), dot_a)
                 dot_c = multiply_add(value, load(weights, w + 8), dot_c)
-            store(room, k, multiply_add(one, dot_b, dot_a))
-            store(room, k + 8, multiply_add(one, dot_d, dot_c))
+            store(room, k, multiply_add(ones, dot_b, dot_a))
+            store(room, k + 8, multiply_add(ones, dot_d, dot_c))
         for k in range(n_outputs):
             dots[k * block + i] = room[k]
 
@@ -504,9 +504,9 @@ def _say_products(room, places, weights, dots, at, block):
         dot_c, dot_d = load(dots, to + 16), load(dots, to + 24)
         p, n_products = 0, places.shape[1]
         while p < n_products:
-            one = places[0, np.uintp(p)]
+            place = places[0, np.uintp(p)]
             a = b = c = d = filled(0.0)
-            while p < n_products and places[0, np.uintp(p)] == one:
+            while p < n_products and places[0, np.uintp(p)] == place:
                 other = places[1, np.uintp(p)] * block + lane
                 w = filled(weights[np.uintp(p)])
                 a = multiply_add(w, load(room, other), a)
@@ -514,11 +514,11 @@ def _say_products(room, places, weights, dots, at, block):
                 c = multiply_add(w, load(room, other + 16), c)
                 d = multiply_add(w, load(room, other + 24), d)
                 p += 1
-            one = one * block + lane
-            dot_a = multiply_add(load(room, one), a, dot_a)
-            dot_b = multiply_add(load(room, one + 8), b, dot_b)
-            dot_c = multiply_add(load(room, one + 16), c, dot_c)
-            dot_d = multiply_add(load(room, one + 24), d, dot_d)
+            place = place * block + lane
+            dot_a = multiply_add(load(room, place), a, dot_a)
+            dot_b = multiply_add(load(room, place + 8), b, dot_b)
+            dot_c = multiply_add(load(room, place + 16), c, dot_c)
+            dot_d = multiply_add(load(room, place + 24), d, dot_d)
         store(dots, to, dot_a)
         store(dots, to + 8, dot_b)
         store(dots, to + 16, dot_c)
@@ -590,7 +590,7 @@ def gradients(
     # the same arrays, unless weights are of lower precision
     dots, steps = _narrowed(X, raw, weights), _narrowed(X, slope, weights)
     sums = _narrowed(X, out[:n_weights], weights)
-    zero, one = filled(0.0), filled(1.0)
+    zero, ones = filled(0.0), filled(1.0)
     out[:] = 0  # from here on nothing takes memory: what failed would leave a part of the sum
     for first in range(start, start + reach, step):
         size = start + reach - first if start + reach - first < rows else rows
@@ -604,7 +604,7 @@ def gradients(
             store(target, lane, load_part(y, row, left))
             store(scale, lane, load_part(row_scale, row, left))
             store(limit, lane, load_part(row_limit, row, left))
-            store(factor, lane, load_part(row_weight, row, left) if row_weight.size else one)
+            store(factor, lane, load_part(row_weight, row, left) if row_weight.size else ones)
             if row_offset.size:
                 store(offset, lane, load_part(row_offset, row, left))
             ahead = row + lanes + 7
@@ -626,7 +626,7 @@ def gradients(
             for i in range(0, block, 8):
                 lane = k * block + i
                 r = multiply_add(load(slope, lane), load(factor, i), zero)
-                residuals = multiply_add(r, one, residuals)
+                residuals = multiply_add(r, ones, residuals)
                 moved = multiply_add(r, load(offset, i), moved)
                 store(slope, lane, multiply_add(r, load(scale, i), zero))
             out[n_weights + k] += total(residuals) * intercept_scaling

@@ -320,18 +320,18 @@ def _append(number, r, column, packed):
 @inner
 def _add_products(left, packed, width, n_columns, out):
     """Add the products of rows to the upper triangle of ``out``: four of its rows at a time."""
-    one = filled(1.0)
+    ones = filled(1.0)
     for i in range(0, n_columns, 4):
         for j in range(np.int64(i) // 8 * 8, width, 8):
             a, b, c, d = _four_sums(left, _side_by_side(i), 8, 1, packed, j * _BLOCK, 8, _BLOCK)
             to = i * width + j
-            store(out, to, multiply_add(a, one, load(out, to)))
+            store(out, to, multiply_add(a, ones, load(out, to)))
             to += width
-            store(out, to, multiply_add(b, one, load(out, to)))
+            store(out, to, multiply_add(b, ones, load(out, to)))
             to += width
-            store(out, to, multiply_add(c, one, load(out, to)))
+            store(out, to, multiply_add(c, ones, load(out, to)))
             to += width
-            store(out, to, multiply_add(d, one, load(out, to)))
+            store(out, to, multiply_add(d, ones, load(out, to)))
 
 
 @inner
@@ -516,12 +516,12 @@ def _targets_of_chunk(y, exposure, row_weight, of, centre, kind, grid, start, st
         if kind == COUNTS:
             out[_place(grid, abs(number))] += _counted(row_weight, i, of.grain)
         else:
-            one = _clipped(number) * (row_weight[i] if row_weight.size else 1.0)
+            clipped = _clipped(number) * (row_weight[i] if row_weight.size else 1.0)
             before = out[0]
-            after = before + one
+            after = before + clipped
             added = after - before
             out[0] = after
-            lost += (before - (after - added)) + (one - added)
+            lost += (before - (after - added)) + (clipped - added)
     out[0] += lost
 
 

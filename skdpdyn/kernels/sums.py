@@ -19,11 +19,11 @@ from skdpdyn.kernels.jit import entry, readonly, strict, writable
 def add(total, term):
     """Add a vector to ``total``, whose second row holds the rounded-off remainders."""
     for j in range(term.size):
-        before, one = total[0, j], term[j]
-        after = before + one
+        before, value = total[0, j], term[j]
+        after = before + value
         added = after - before
         total[0, j] = after
-        total[1, j] += (before - (after - added)) + (one - added)
+        total[1, j] += (before - (after - added)) + (value - added)
 
 
 def _add_rows(total, terms):

@@ -412,9 +412,9 @@ else:  # compiled
             _load(context, builder, kind, X_type[k], X[k], place, mask) for k in (1, 2)
         )
         # as written: no flags, so that all kernels see the same bits
-        one = _constants(context.get_data_type(kind.dtype), [1.0] * kind.width)
+        ones = _constants(context.get_data_type(kind.dtype), [1.0] * kind.width)
         moved = [builder.fmul(builder.fsub(vector, middle), factor) for vector in loaded]
-        for sign, limit in (("<", one), (">", builder.fneg(one))):  # an instruction each
+        for sign, limit in (("<", ones), (">", builder.fneg(ones))):  # an instruction each
             moved = [
                 builder.select(builder.fcmp_ordered(sign, of, limit), of, limit) for of in moved
             ]

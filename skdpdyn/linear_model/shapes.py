@@ -106,9 +106,9 @@ def _grid_of_pair(expansion, pair):
             points = column.middles[at]
         grid.append(points)
         low.append((first, expansion.low[expansion.starts[j] + at, : stop - first]))
-    (first, one), (second, other) = low
+    (first, of_first), (second, other) = low
     products = [
-        weight * np.multiply.outer(one[:, a - first], other[:, b - second]).ravel()
+        weight * np.multiply.outer(of_first[:, a - first], other[:, b - second]).ravel()
         for a, b, weight in expansion.factors[pair]
     ]
     return tuple(grid), np.column_stack(products)

@@ -313,9 +313,9 @@ def convex_profiles(epsilon: Array, *profiles: Array) -> tuple[Array, ...]:
     gamma = np.exp(epsilon[near])
     above, swapped = profiles[0][near], profiles[-1][near]
     least = least_advantage(above, swapped, np.expm1(epsilon[near]))
-    for one in profiles:
-        one[0] = least
-        one[near] = convex(gamma, one[near])
+    for profile in profiles:
+        profile[0] = least
+        profile[near] = convex(gamma, profile[near])
     return profiles
 
 

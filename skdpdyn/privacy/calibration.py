@@ -461,7 +461,7 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
 
     root, slope = _by_secants(rough, start, tolerance)
     if math.isnan(root):
-        root = crossing(lambda one: -rough(one), start, 1.0, most=350.0, xtol=tolerance)
+        root = crossing(lambda x: -rough(x), start, 1.0, most=350.0, xtol=tolerance)
     if root >= 350:
         return None
     unsafe, safe = -math.inf, math.inf

@@ -57,8 +57,8 @@ Rows = Sequence[Sequence[str]]
 
 def whose(guarantee: Any) -> str:
     """Return which neighbours a guarantee is for, and whom it protects, in a few words."""
-    one = "a record" if guarantee.unit == "record" else f"one {guarantee.unit}"
-    return f"{guarantee.adjacency}, for {one}"
+    whom = "a record" if guarantee.unit == "record" else f"one {guarantee.unit}"
+    return f"{guarantee.adjacency}, for {whom}"
 
 
 @dataclass(frozen=True)

@@ -529,13 +529,13 @@ Whole: TypeAlias = Annotated[Guarantee, Check(checked_guarantee, "its answers to
 
 def check_alike(*costs: Any) -> None:
     """Refuse costs of unlike adjacencies or units: no sum of them means anything."""
-    relations = sorted({str(one.adjacency) for one in costs})
+    relations = sorted({str(cost.adjacency) for cost in costs})
     if len(relations) > 1:
         raise ValueError(
             f"adjacency={' and '.join(map(repr, relations))}: costs of both cannot be added or "
             "compared. Account all under one adjacency"
         )
-    units = list(dict.fromkeys(one.unit for one in costs if hasattr(one, "unit")))
+    units = list(dict.fromkeys(cost.unit for cost in costs if hasattr(cost, "unit")))
     if len(units) > 1:
         raise UnsupportedMechanismError(
             f"releases that protect one {' and one '.join(units)} have no guarantee together: fit "

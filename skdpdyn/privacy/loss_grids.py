@@ -681,7 +681,7 @@ def _convolved(
     parts: Repeated, low: int, high: int, rare: Repeated = (), event: Event = Event.ANY
 ) -> Array:
     """Return the masses of the total from index low to high, rounded up."""
-    most = max(high - low + 1, *(one.probs.size for one, _ in (*parts, *rare)))
+    most = max(high - low + 1, *(part.probs.size for part, _ in (*parts, *rare)))
     size = fft.next_fast_len(most, real=True)
     kappa = _PER_HALVING * _UNIT * max(1.0, math.log2(size))
     spectrum: Any = 1.0
@@ -692,19 +692,19 @@ def _convolved(
         placed = _placed(masses, size)
         atom, placed[0] = placed[0], 0.0
         others_mass = float(np.sum(placed))
-        one = fft.rfft(placed)
+        part = fft.rfft(placed)
         if others_mass < _RARE * atom:
-            power, error = _power_of_rare(atom, others_mass, one, n), n * others_mass / atom * 2
+            power, error = _power_of_rare(atom, others_mass, part, n), n * others_mass / atom * 2
             error = error * (kappa + 32 * _UNIT) + 8 * _UNIT
             spectrum, largest = spectrum * power, largest * np.abs(power) * (1 + error)
             relative = relative + error
             continue
-        one += atom
-        bound = np.abs(one) + kappa
-        spectrum, largest = spectrum * _power(one, n), largest * bound**n
+        part += atom
+        bound = np.abs(part) + kappa
+        spectrum, largest = spectrum * _power(part, n), largest * bound**n
         relative = relative + n * (kappa / bound + 3 * _UNIT)
     if rare:
-        factor, error = _of_rare([(_placed(one, size), n) for one, n in rare], event, kappa)
+        factor, error = _of_rare([(_placed(part, size), n) for part, n in rare], event, kappa)
         bound = np.abs(factor) + error
         spectrum, largest, relative = spectrum * factor, largest * bound, relative + error / bound
     # all frequencies but the first and the last stand for two

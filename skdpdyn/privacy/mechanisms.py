@@ -186,8 +186,8 @@ class Vocabulary(Checked):
         std = self.noise_multiplier * math.sqrt(
             self.adjacency.sum_sensitivity(1.0) * self.n_columns
         )
-        one, empty = special.ndtr([(1 - self.threshold) / std, -self.threshold / std]).tolist()
-        return min(self.n_columns * (one + (self.most_levels - 1) * empty) * (1 + 1e-9), 1 - 2**-53)
+        p, empty = special.ndtr([(1 - self.threshold) / std, -self.threshold / std]).tolist()
+        return min(self.n_columns * (p + (self.most_levels - 1) * empty) * (1 + 1e-9), 1 - 2**-53)
 
 
 @stored

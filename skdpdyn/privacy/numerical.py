@@ -194,9 +194,9 @@ class TruncatedGaussian(Wrapped, Pair):
         cut, pushed = self.pushed
         profiles = self.sampled._profiles(epsilon)
         if cut < _HARDLY:
-            return tuple(np.minimum(one + cut, 1.0) for one in profiles)
+            return tuple(np.minimum(profile + cut, 1.0) for profile in profiles)
         more = cut * sampled_profile("replace", pushed, epsilon)
-        return tuple((1 - cut / _ROOM**2) * one + more for one in profiles)
+        return tuple((1 - cut / _ROOM**2) * profile + more for profile in profiles)
 
     def _reach(self, tail: float) -> float:
         return max(one._reach(tail) for one in {self.sampled, self.pushed[1]})
@@ -814,8 +814,8 @@ class _Grid:
 def loss_masses(part: Guarantee, epsilon: Array) -> tuple[Masses, ...]:
     """Return a part's losses on a grid: one if both directions are alike, else (remove, add)."""
     delta = part._profiles(epsilon)
-    for one in delta:  # both are P(A) - Q(A) at 0: `connect_dots` takes them to agree
-        one[0] = max(each[0] for each in delta)
+    for profile in delta:  # both are P(A) - Q(A) at 0: `connect_dots` takes them to agree
+        profile[0] = max(each[0] for each in delta)
     return tuple(
         connect_dots(above, swapped, epsilon)
         for above, swapped in zip(delta, delta[::-1], strict=True)

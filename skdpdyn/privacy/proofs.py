@@ -60,16 +60,16 @@ def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
     return a_little_more and fails and agree(to_dict(same), to_dict(proved), ROUNDING)
 
 
-def agree(one: Any, other: Any, tolerance: float) -> bool:
+def agree(value: Any, other: Any, tolerance: float) -> bool:
     """Return whether two plain values are equal, numbers up to a relative tolerance."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            agree(one[name], other[name], tolerance) for name in one
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(
+            agree(value[name], other[name], tolerance) for name in value
         )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(
-            agree(*pair, tolerance) for pair in zip(one, other, strict=True)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(
+            agree(*pair, tolerance) for pair in zip(value, other, strict=True)
         )
-    if type(one) in (int, float) and type(other) in (int, float):
-        return math.isclose(one, other, rel_tol=tolerance)
-    return type(one) is type(other) and one == other
+    if type(value) in (int, float) and type(other) in (int, float):
+        return math.isclose(value, other, rel_tol=tolerance)
+    return type(value) is type(other) and value == other

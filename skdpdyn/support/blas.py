@@ -76,5 +76,5 @@ def in_threads(function: Callable, items: Iterable, n_threads: int) -> Iterator[
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for one in waiting:
-                one.cancel()
+            for task in waiting:
+                task.cancel()

@@ -78,7 +78,7 @@ def bought_ranges(
     of_octaves = _ends_above_noise(noisy, false, is_small)
     first, sizes = starts[of_octaves], np.diff(starts)[of_octaves]  # of both ends' cells
     ranges = _from_zero(ends[first + [0, 1] * sizes], 2.0**-power)
-    large, one = sizes > 1, of_octaves[:, 0] == of_octaves[:, 1]
+    large, alike = sizes > 1, of_octaves[:, 0] == of_octaves[:, 1]
     narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
     split = narrow | large.any(axis=1)
     if not np.any(split):  # the second release measures the same again
@@ -88,7 +88,7 @@ def bought_ranges(
         of_octaves = _ends_above_noise(noisy, false, is_small)
         return _from_zero(ends[starts[of_octaves + np.array([0, 1])]], 2.0**-power)
     finer = np.zeros((n_columns, 2, PARTS))
-    for column, end in np.argwhere(large & ~(one[:, None] & [False, True])):  # one is split once
+    for column, end in np.argwhere(large & ~(alike[:, None] & [False, True])):  # one is split once
         start, size = first[column, end], sizes[column, end]
         finer[column, end, :size] = counts[column, start : start + size]
     if np.any(narrow):
@@ -96,7 +96,7 @@ def bought_ranges(
     noisy = _in_deviations(names[1], finer[split], int(split.sum()), spending)
     of_parts = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and last part
     of_parts[split] = _ends_above_noise(noisy.reshape(-1, PARTS), false).reshape(-1, 2, 2)
-    of_parts[one, 1] = of_parts[one, 0]
+    of_parts[alike, 1] = of_parts[alike, 0]
     of_ends = np.where(large, np.minimum(of_parts[:, [0, 1], [0, 1]], sizes - 1), [0, 0])
     ranges[~narrow] = _from_zero(ends[first + of_ends + [0, 1]], 2.0**-power)[~narrow]
     width = (ranges[narrow, 1] - ranges[narrow, 0]) / PARTS

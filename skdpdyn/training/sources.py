@@ -42,7 +42,9 @@ class Source:
 def given_to(estimator: Any) -> tuple[Source, ...]:
     """Return the sources in the parameters of an estimator, not those of its own fit."""
     values = estimator.get_params(deep=False).items()
-    return tuple(dict.fromkeys(one for name, value in values for one in sources_of(value, name)))
+    return tuple(
+        dict.fromkeys(source for name, value in values for source in sources_of(value, name))
+    )
 
 
 def sources_of(value: Any, name: str) -> Iterator[Source]:
