@@ -218,10 +218,9 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=
         power = np.exp(np.multiply.outer(z, loss))
         small = (power - 1) @ (weight * (1 - rare)) - weight @ rare
         ratio = power @ (weight * rare) / (1 + small)
-        return [
-            n_steps * (np.log1p(2 * y.real + abs(y) ** 2) / 2 + 1j * np.arctan2(y.imag, 1 + y.real))
-            for y in (small, ratio)
-        ]
+        sizes = (np.log1p(2 * y.real + abs(y) ** 2) / 2 for y in (small, ratio))
+        angles = (np.arctan2(y.imag, 1 + y.real) for y in (small, ratio))
+        return [n_steps * (one + 1j * other) for one, other in zip(sizes, angles, strict=True)]
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def height(log_t, some):

@@ -115,10 +115,8 @@ def test_bounds_must_be_given():
 )
 def test_weights_of_records_are_answered_by_fit(model, instead):
     model, weights = clone(model), np.ones(len(X))
-    answer = (
-        r"fit takes no sample_weight: .*weight_bounds=\(low, high\).*Or, for several rows of one "
-        f"person.*{instead}.*cost as k"
-    )
+    instead = f"Or, for several rows of one person.*{instead}.*cost as k"
+    answer = rf"fit takes no sample_weight: .*weight_bounds=\(low, high\).*{instead}"
     with pytest.raises(TypeError, match=answer):
         model.fit(X, Y, sample_weight=weights)
     step = type(model).__name__.lower()

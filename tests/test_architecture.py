@@ -337,11 +337,9 @@ WORDS = {
 def test_a_name_has_one_meaning(module):
     names = [(node.id, node) for node in ast.walk(module.tree) if isinstance(node, ast.Name)]
     names += [(node.arg, node) for node in ast.walk(module.tree) if isinstance(node, ast.arg)]
-    wrong = [
-        f"{name} in line {node.lineno}"
-        for name, node in names
-        if any(module.path.startswith(folder) for folder in WORDS.get(name, ()))
-    ]
+    rooms = {name: WORDS.get(name, ()) for name, _ in names}
+    used = [pair for pair in names if module.path.startswith(rooms[pair[0]])]
+    wrong = [f"{name} in line {node.lineno}" for name, node in used]
     assert not wrong, f"skdpdyn/{module.path} has another meaning for {wrong}"
 
 
@@ -454,10 +452,9 @@ def _documented():
             objects[f"{module.__name__}.{name}"] = value
             if inspect.isclass(value):
                 members = {n: getattr(value, n) for n in vars(value) if not n.startswith("_")}
+                prefix = f"{module.__name__}.{name}"
                 objects |= {
-                    f"{module.__name__}.{name}.{n}": member
-                    for n, member in members.items()
-                    if _is_ours(member)
+                    f"{prefix}.{n}": member for n, member in members.items() if _is_ours(member)
                 }
     return objects
 
@@ -475,12 +472,8 @@ def _sections(docstring):
 def _parameters(section):
     """Pairs (name, type) of a Parameters section, in order; ``a, b : float`` is two."""
     entries = [line for line in section.splitlines() if line and not line.startswith(" ")]
-    return [
-        (name.strip(), kind.strip())
-        for entry in entries
-        for names, _, kind in [entry.partition(" : ")]
-        for name in names.split(",")
-    ]
+    pairs = [entry.partition(" : ")[::2] for entry in entries]
+    return [(name.strip(), kind.strip()) for names, kind in pairs for name in names.split(",")]
 
 
 def _signature(value):

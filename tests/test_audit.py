@@ -29,9 +29,8 @@ pytestmark = pytest.mark.usefixtures("noise_found_once")
 BUDGET = {"epsilon": 8.0, "delta": 1e-2}
 CHANCE = 1e-6  # that a true claim fails
 logistic = PrivateLogisticRegression(**BUDGET, classes=[0, 1], bounds=None)
-one_step = PrivateLogisticRegression(
-    **BUDGET, classes=[0, 1], solver=NoisyGD(n_steps=1), conditioning=None, fit_intercept=False
-)
+plain = {"solver": NoisyGD(n_steps=1), "conditioning": None, "fit_intercept": False}
+one_step = PrivateLogisticRegression(**BUDGET, classes=[0, 1], **plain)
 CONFIGURATIONS = {
     "one step": one_step,
     "conditioned": PrivateLogisticRegression(**BUDGET, classes=["a", "b"], conditioning=0.3),

@@ -178,10 +178,8 @@ def test_poisson_composes_like_the_product_law(adjacency):
     run = {"sampling_probability": q, "noise_multiplier": noise, "adjacency": adjacency}
     guarantee = subsampling(poisson(n_steps=2, **run))
     for epsilon in EPSILONS:
-        exact = max(
-            np.trapezoid(np.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0), axis), axis)
-            for a, b in ((p, r), (r, p))
-        )
+        excess = (np.maximum(a - math.exp(epsilon) * b, 0) for a, b in ((p, r), (r, p)))
+        exact = max(np.trapezoid(np.trapezoid(one, axis), axis) for one in excess)
         assert exact - 1e-6 <= guarantee.delta(epsilon) <= exact * (1 + 1e-3) + 1e-6
 
 
@@ -408,10 +406,8 @@ def test_contraction_and_last_iterate_are_above_a_projected_chain(distribution, 
             assert distances[-1] <= contraction(m, index=index).delta(epsilon) + ROUNDING
             mixed = np.sum(np.maximum(sum(runs[0]) - math.exp(epsilon) * sum(runs[1]), 0)) / 5
             assert mixed <= np.mean(distances) + ROUNDING
-            tight, printed = (
-                contraction(stopped, index=index, tight=tight).delta(epsilon)
-                for tight in (True, False)
-            )
+            both = (contraction(stopped, index=index, tight=tight) for tight in (True, False))
+            tight, printed = (one.delta(epsilon) for one in both)
             assert mixed <= tight + ROUNDING
             assert tight <= printed + ROUNDING
             if distribution == "gaussian":

@@ -55,10 +55,8 @@ SECRET = 0.123456789
 def here():
     """A cluster whose workers are in this process, where coverage sees them."""
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with (
-        distributed.LocalCluster(processes=False, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    whole = distributed.LocalCluster(processes=False, **options)
+    with whole as cluster, distributed.Client(cluster) as client:
         yield client
 
 

@@ -114,10 +114,8 @@ def test_skops_loads_what_is_trusted(name):
     skops = pytest.importorskip("skops.io")
     model, y = MODELS[name]
     pipeline = make_pipeline(BoundsScaler((-20, 20)), PrivateScaler(), model).fit(X, y)
-    for stored, types in (
-        (pipeline, TRUSTED),
-        (model.to_sklearn(), [f"{RowMapper.__module__}.{kind}" for kind in STEPS]),
-    ):
+    steps = [f"{RowMapper.__module__}.{kind}" for kind in STEPS]
+    for stored, types in ((pipeline, TRUSTED), (model.to_sklearn(), steps)):
         data = skops.dumps(stored)
         assert set(skops.get_untrusted_types(data=data)) <= set(types)
         loaded = skops.loads(data, trusted=types)
@@ -408,11 +406,8 @@ def test_whatever_fits_is_exported_checked_and_predicts_the_same_bits_elsewhere(
         "sys.stdout.buffer.write(pickle.dumps(found))"
     )
     rows = {3: X, 2: records["X"]}  # the last are of additive models
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        input=pickle.dumps(rows),
-        stdout=subprocess.PIPE,
-    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    run = subprocess.run(command, input=pickle.dumps(rows), stdout=subprocess.PIPE)
     assert run.returncode == 0
     found = pickle.loads(run.stdout)
     for number, (name, answer) in expected.items():

@@ -18,12 +18,8 @@ SOURCE = Path(__file__).parents[1] / "examples" / "extension" / "smoothed_quanti
 sys.path.insert(0, str(SOURCE.parent))  # where worker processes find it too
 outside = importlib.import_module(SOURCE.stem)
 
-QUANTILE = test_models.Case(
-    outside.PrivateQuantileRegressor,
-    {"target_bounds": (-1.0, 3.0)},
-    test_models.RIDGE.targets,
-    outside.QUANTILE,
-)
+MADE = outside.PrivateQuantileRegressor, {"target_bounds": (-1.0, 3.0)}
+QUANTILE = test_models.Case(*MADE, test_models.RIDGE.targets, outside.QUANTILE)
 DEFAULTS = test_solvers_conformance.defaults_of([QUANTILE])
 PROBLEMS = [(*default, {}) for default in DEFAULTS]
 

@@ -192,10 +192,8 @@ def test_csr_rows_of_any_kind(index):
     rows = zip(tidy.indptr, tidy.indptr[1:], strict=False)
     order = np.concatenate([rng.permutation(np.arange(*edges)) for edges in rows])
     order = np.repeat(order.astype(int), 2)  # every value in two halves
-    X = sparse.csr_array(
-        (tidy.data[order] / 2, tidy.indices[order].astype(index), 2 * tidy.indptr.astype(index)),
-        shape=X.shape,
-    )
+    indices, indptr = tidy.indices[order].astype(index), 2 * tidy.indptr.astype(index)
+    X = sparse.csr_array((tidy.data[order] / 2, indices, indptr), shape=X.shape)
     for array in (X.data, X.indices, X.indptr):
         array.flags.writeable = False
     objective = problem(logistic, X)

@@ -638,9 +638,7 @@ ENTRIES = st.lists(
         st.floats(0.01, 0.3),
         st.one_of(
             st.just({}),
-            st.tuples(st.sampled_from("pq"), st.sampled_from("abc")).map(
-                lambda of: {"disjoint": of}
-            ),
+            PARTS.map(lambda part: {"disjoint": part}),
             st.tuples(st.sampled_from(DAYS), st.sampled_from(DAYS))
             .filter(lambda days: None in days or days[0] <= days[1])
             .map(lambda days: {"dates": days}),
@@ -663,12 +661,8 @@ def pays(of, unit):
 @given(entries=ENTRIES, kind=st.sampled_from([None, "gdp", "renyi"]))
 def test_the_dearest_unit_is_charged(entries, kind):
     """Every unit that there may be, one by one: the ledger's sum is the largest of them."""
-    units = [
-        {"p": p, "q": q, "date": date}
-        for p in "abc"
-        for q in "abc"
-        for date in ("2025-01-01", *filter(None, DAYS), "2027-01-01")
-    ]
+    days = ("2025-01-01", *filter(None, DAYS), "2027-01-01")
+    units = [{"p": p, "q": q, "date": day} for p in "abc" for q in "abc" for day in days]
     worst = max(math.fsum(mu**2 for mu, of in entries if pays(of, unit)) for unit in units)
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(f"{folder}/books.json", (9.0, 1e-6), filter=kind)
