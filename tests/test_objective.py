@@ -16,15 +16,9 @@ from skdpdyn.privacy import Adjacency
 
 
 def objective(**changes):
-    defaults = {
-        "n_samples": 50,
-        "n_features": 3,
-        "data_norm": 2.0,
-        "alpha": 0.1,
-        "clip": 0.7,
-        "intercept_scaling": 0.5,
-    }
-    return Objective(logistic, **{**defaults, **changes})
+    defaults = {"n_samples": 50, "n_features": 3, "data_norm": 2.0}
+    defaults |= {"alpha": 0.1, "clip": 0.7, "intercept_scaling": 0.5}
+    return Objective(logistic, **defaults | changes)
 
 
 def test_constants():
@@ -49,9 +43,8 @@ def test_constants():
 def test_tolerable_noise_is_one_unit_or_what_residuals_are_clipped_to(clip):
     assert Objective(logistic, 100, 5, 3.0, clip=clip, intercept_scaling=4.0).tolerable_noise == 1.0
     assert Objective(softmax(3), 100, 5, 3.0, clip=clip).tolerable_noise == 1.0
-    assert Objective(
-        squared, 100, 5, 3.0, clip=5 * clip, intercept_scaling=4.0
-    ).tolerable_noise == min(1.0, math.sqrt(clip))
+    ridge = Objective(squared, 100, 5, 3.0, clip=5 * clip, intercept_scaling=4.0)
+    assert ridge.tolerable_noise == min(1.0, math.sqrt(clip))
 
 
 @pytest.mark.smoke
@@ -64,9 +57,8 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
     X = (rng.standard_normal((200, 7)) * scale).astype(dtype)
     X[0], X[1] = 0, data_norm / math.sqrt(7)
     for clip in (0.3 * data_norm, math.inf):
-        problem = objective(
-            n_features=7, data_norm=data_norm, clip=clip, intercept_scaling=0.25 * data_norm
-        )
+        scales = {"data_norm": data_norm, "intercept_scaling": 0.25 * data_norm}
+        problem = objective(n_features=7, clip=clip, **scales)
         row_scale, residual_limit, _, _ = LocalRows(X).bounded(problem)
         rows = X.astype(np.longdouble) * row_scale[:, None]
         norms = np.sqrt((rows**2).sum(axis=1))
@@ -79,9 +71,7 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
 
 
 def test_more_records_than_sums_can_tell_apart_are_refused():
-    with pytest.raises(
-        ValueError, match="n_samples=10000000000: sums in float64 cannot tell one record"
-    ):
+    with pytest.raises(ValueError, match="n_samples=10000000000: sums in float64 cannot tell one"):
         LocalRows(np.zeros((1, 3))).bounded(objective(n_samples=10**10))
 
 
@@ -91,9 +81,10 @@ def test_norms_do_not_lose_digits_in_float32():
 
 
 @pytest.mark.parametrize(("dtype", "value"), [(np.float64, 1e160), (np.float32, 1e25)])
-def test_rows_too_large_to_square_are_refused(dtype, value):
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_rows_too_large_to_square_are_refused(dtype, value, layout):
     with pytest.raises(ValueError, match=r"X holds rows whose norm exceeds .*: rescale X"):
-        row_norms(np.full((2, 3), value, dtype=dtype))
+        row_norms(layout(np.full((2, 3), value, dtype=dtype)))
 
 
 # --- CSR rows -------------------------------------------------------------------------------------
@@ -102,11 +93,8 @@ def test_rows_too_large_to_square_are_refused(dtype, value):
 def csr(n_samples=60, n_features=9, dtype=np.float64, index=np.int32):
     """Rows of all lengths, some empty at the start, in the middle and at the end."""
     rng = np.random.default_rng(0)
-    X = (
-        rng.standard_normal((n_samples, n_features))
-        * (rng.random((n_samples, n_features)) < 0.4)
-        * 3
-    )
+    X = 3 * rng.standard_normal((n_samples, n_features))
+    X[rng.random(X.shape) > 0.4] = 0
     X[[0, 1, 20, -1]] = 0
     X = sparse.csr_array(X.astype(dtype))
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
@@ -121,29 +109,19 @@ def test_csr_rows_are_bounded_as_dense_rows_are(dtype, index):
         array.flags.writeable = False
     problem = objective(n_samples=60, n_features=9)
     np.testing.assert_allclose(row_norms(X), row_norms(X.toarray()), rtol=1e-14)
-    for ours, dense in zip(
-        LocalRows(X).bounded(problem), LocalRows(X.toarray()).bounded(problem), strict=True
-    ):
+    both = (LocalRows(rows).bounded(problem) for rows in (X, X.toarray()))
+    for ours, dense in zip(*both, strict=True):
         np.testing.assert_allclose(ours, dense, rtol=1e-14)
 
 
-def test_csr_rows_too_large_to_square_are_refused():
-    with pytest.raises(ValueError, match=r"X holds rows whose norm exceeds"):
-        row_norms(sparse.csr_array(np.full((2, 3), 1e160)))
-
-
 def test_the_allowance_for_rounding_grows_with_the_chunks():
-    X = np.zeros((50, 3))
-    bounds = [
-        LocalRows(X).bounded(objective(clip=math.inf), n_chunks).limit[0] for n_chunks in (8, 4, 1)
-    ]
-    assert 1 - 1e-11 < bounds[2] < bounds[1] < 1
-    single = LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf)).limit[0]
-    assert 1 - single == pytest.approx(640 * np.finfo(np.float32).eps, rel=0.01)
-    summed_in_double = (
-        LocalRows(X.astype(np.float32)).bounded(objective(clip=math.inf), 64, np.float64).limit[0]
-    )
-    assert 1 - summed_in_double < np.finfo(np.float32).eps  # limits are in the precision of X
+    free, eps = objective(clip=math.inf), np.finfo(np.float32).eps
+    double, single = (LocalRows(np.zeros((50, 3), dtype)) for dtype in (np.float64, np.float32))
+    few, one = (double.bounded(free, n_chunks).limit[0] for n_chunks in (4, 1))
+    assert 1 - 1e-11 < one < few < 1
+    assert 1 - single.bounded(free).limit[0] == pytest.approx(640 * eps, rel=0.01)
+    # limits are in the precision of X
+    assert 1 - single.bounded(free, 64, np.float64).limit[0] < eps
 
 
 def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_others():
@@ -164,12 +142,8 @@ def test_the_rounding_of_long_predictions_is_counted_in_whatever_order_they_are_
         raw += value * weight
     # of the gradient of a squared loss
     error = (math.fsum(row * theta) - raw) * np.linalg.norm(row)
-    one = Objective(squared, 1, 1000, 1.0, clip=10.0)
-    assert (
-        one.gradient_rounding(np.linalg.norm(theta), 8, 1)
-        < error
-        <= one.gradient_rounding(np.linalg.norm(theta), 1000, 1)
-    )
+    one, norm = Objective(squared, 1, 1000, 1.0, clip=10.0), np.linalg.norm(theta)
+    assert one.gradient_rounding(norm, 8, 1) < error <= one.gradient_rounding(norm, 1000, 1)
 
 
 def test_where_gradients_may_be_summed_in_single_precision():
@@ -188,13 +162,9 @@ def test_where_gradients_may_be_summed_in_single_precision():
 def test_a_softmax_is_not_clamped_where_its_kernels_must_follow_it():
     """Clamped a little, it is the derivative of no convex function."""
     several = Objective(softmax(3), 50, 3, 2.0, clip=math.inf, intercept_scaling=0.5)
-    X = np.full((50, 3), 2.0, np.float32)
-    rows = LocalRows(X)
-    assert (
-        rows.bounded(several).limit.max()
-        < math.sqrt(2)
-        < rows.bounded_for(Gradients.of(several, rows)).limit.min()
-    )
+    rows = LocalRows(np.full((50, 3), 2.0, np.float32))
+    free = rows.bounded_for(Gradients.of(several, rows))
+    assert rows.bounded(several).limit.max() < math.sqrt(2) < free.limit.min()
     assert several.unclamped().contracts
     assert several.unclamped().loss.residual is several.loss.residual
     assert several.unclamped().smoothness == several.smoothness
