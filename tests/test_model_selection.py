@@ -85,7 +85,6 @@ LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
 RIDGE = PrivateRidge(target_bounds=(-2.0, 2.0), solver=NoisyGD(n_steps=5))
 KNOWN, SEEDED = clone(LOGISTIC).set_params(delta=1e-4), clone(LOGISTIC).set_params(random_state=1)
 GRID = {"clip": [0.3, 0.6], "alpha": [1e-3, 1e-2]}
-POISSON = {"trials": "poisson", "expected_trials": 6}
 
 
 def data(n_samples=200, seed=0):
@@ -294,18 +293,6 @@ def test_nothing_but_the_winner_is_shown():
     assert fitted.n_features_in_ == 3
     assert fitted.classes_.tolist() == [0, 1]
     assert not hasattr(search(RIDGE), "predict_proba")
-
-
-@pytest.mark.parametrize("estimator", [LOGISTIC, RIDGE], ids=lambda model: type(model).__name__)
-def test_no_trial_has_an_answer_that_does_not_depend_on_the_data(estimator, monkeypatch):
-    monkeypatch.setattr(private_search, "number_of_trials", lambda mechanism, generator: 0)
-    first, second = (search(estimator, **POISSON).fit(*rows) for rows in ((X, Y), (3 * X, 1 - Y)))
-    np.testing.assert_array_equal(first.predict(X), second.predict(X))
-    assert np.unique(first.predict(X)).size == 1
-    assert first.best_params_ == {}
-    assert math.isnan(first.best_score_)
-    assert first.epsilon_ == pytest.approx(2.0)
-    assert total_privacy(first).guarantee == first.privacy_
 
 
 def test_an_error_leaves_a_search_as_it_was(monkeypatch):

@@ -367,10 +367,8 @@ def test_errors_of_steps_in_a_search_quote_no_records():
     columns = make_column_transformer(
         (encoder, ["ward"]), remainder="passthrough", sparse_threshold=0
     )
-    pipeline, grid = (
-        make_pipeline(columns, LOGISTIC.model()),
-        {"privatelogisticregression__clip": [0.1]},
-    )
+    pipeline = make_pipeline(columns, LOGISTIC.model())
+    grid = {"privatelogisticregression__clip": [0.1]}
     message = r"Found unknown categories\. Pass every category that can occur"
     with pytest.raises(ValueError, match=message) as caught:
         PrivateSearchCV(pipeline, grid, test_size=None).fit(rows, y)
@@ -653,17 +651,13 @@ def test_a_label_of_another_type_relabels_no_other_record(case, kind):
     labels = classes[y.astype(int)].tolist()
     odd = labels.index(first)
     mixed = [*labels[:odd], kind(first), *labels[odd + 1 :]]
-    one, other = (
-        case.model(classes=classes, random_state=0).fit(X, some) for some in (labels, mixed)
-    )
+    model, options = case.model(classes=classes), {"epsilon": 2.0, "delta": 1e-4, "random_state": 0}
+    search = PrivateSearchCV(model, {"clip": [0.3]}, **options)
+    alone = clone(model).set_params(random_state=0)
+    one, other = (clone(alone).fit(X, some) for some in (labels, mixed))
     np.testing.assert_array_equal(one.coef_, other.coef_)
-    searched = [
-        PrivateSearchCV(
-            case.model(classes=classes), {"clip": [0.3]}, epsilon=2.0, delta=1e-4, random_state=0
-        ).fit(X, some)
-        for some in (labels, mixed)
-    ]
-    np.testing.assert_array_equal(*(found.best_estimator_.coef_ for found in searched))
+    one, other = (clone(search).fit(X, some).best_estimator_ for some in (labels, mixed))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
 @each

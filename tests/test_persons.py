@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numba import config
-from problems import descend_on_batches, generator
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
 
@@ -21,7 +20,6 @@ from skdpdyn.data.base import sum_rounding, target_rounding
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import auto_rows, by_person, person_codes
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.draws import FixedBatches, FreshBatches, PoissonBatches
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
@@ -52,9 +50,6 @@ def problem(loss=logistic, **changes):
     return Objective(loss, N, D, 1.0, most_rows=MOST, **constants)
 
 
-ORDER = np.random.default_rng(5).permutation(N)
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sums_for_conditioning_and_statistics_weigh_rows_by_person(layout):
     """Norm sqrt 2 where a direction is exchanged for an orthogonal one."""
@@ -80,31 +75,6 @@ def test_sums_for_conditioning_and_statistics_weigh_rows_by_person(layout):
     assert 0.8 * bound < np.linalg.norm(gram - gram2) <= bound * (1 + 1e-9)
     assert gram[-1, -1] == pytest.approx(0.25 * N)
     assert np.linalg.norm(moment - moment2) <= 2 * objective.row_norm
-
-
-@pytest.mark.slow
-def test_batches_hold_whole_persons():
-    """Each person has a column of their own: its entry is the part of their rows that was drawn."""
-    one_step = {"step_size": np.ones(1), "noise_std": np.zeros(1), "radius": math.inf}
-    counts = np.random.default_rng(0).integers(1, 30, N)
-    owners = np.random.default_rng(1).permutation(np.repeat(np.arange(N), counts))
-    codes = person_codes(owners, len(owners))
-    objective = Objective(logistic, N, N, 1.0, clip=0.3, most_rows=30)
-    data = rows_of(np.eye(N)[codes], np.ones(len(codes)), codes, 30)
-    seen = []
-    for batches in (FreshBatches(20), PoissonBatches(0.3), FixedBatches(20, ORDER)):
-        drawn = []
-        for seed in range(50):
-            theta = np.zeros(N)
-            run = {"batches": batches, "generator": generator(seed), "divisor": 1.0}
-            descend_on_batches(theta, objective, data, **run, **one_step)
-            whole = theta / 0.3
-            assert np.all((np.abs(whole) < 1e-12) | (np.abs(whole - 1) < 1e-9))
-            drawn.append(int(np.sum(whole > 0.5)))
-        seen.append(drawn)
-    assert set(seen[0]) == set(seen[2]) == {20}
-    # 50 draws of 60 persons: six standard deviations, failure below 1e-8
-    assert abs(sum(seen[1]) - 900) < 6 * math.sqrt(3000 * 0.3 * 0.7)
 
 
 # --- weights and numbers --------------------------------------------------------------------------
@@ -335,19 +305,6 @@ def test_a_private_search_holds_out_whole_persons(test_size, monkeypatch):
     assert "one person" in search.privacy_report().to_text()
     with pytest.raises(ValueError, match="Use test_size"):
         quietly(PrivateSearchCV(model, grid, holdout=[1, 2]), X, Y, groups=OWNERS)
-
-
-def test_the_score_of_a_search_is_a_mean_over_persons():
-    """One person with 90 wrong rows and nine with one right row each: 0.9."""
-    from skdpdyn.model_selection._scores import Accuracy
-
-    class Right:
-        def predict(self, X):
-            return np.ones(len(X))
-
-    y = np.append(np.zeros(90), np.ones(9))
-    weight = np.append(np.full(90, 1 / 90), np.ones(9))
-    assert Accuracy([0, 1]).mean(Right(), np.zeros((99, 1)), y, weight) == pytest.approx(0.9)
 
 
 def test_noise_for_a_group_with_a_cap():

@@ -15,9 +15,7 @@ from skdpdyn.core.objective import Objective
 from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.data.rows import numbers_of_rows
 from skdpdyn.kernels.draws import FixedBatches
-from skdpdyn.kernels.statistics import Ball
 from skdpdyn.solvers import minimise as minimise_module
 from skdpdyn.solvers.minimise import largest_rounding
 
@@ -350,16 +348,3 @@ def test_sums_that_float64_cannot_tell_apart_are_refused():
     rows.X = np.broadcast_to(np.zeros((1, 3)), (10**12, 3))
     with pytest.raises(ValueError, match="cannot tell one record"):
         rows.sum_rounding()
-
-
-@pytest.mark.parametrize("weights", [None, DIAGONAL, np.triu(FULL)], ids=["none", "diagonal", "W"])
-@pytest.mark.parametrize("centre", [None, CENTRE], ids=["plain", "centred"])
-def test_lengths_under_a_map_whatever_the_ball(weights, centre):
-    """Rows that are scaled into no ball go through their map all the same."""
-    X = data()[0]
-    mapped = X - (0 if centre is None else centre)
-    if weights is not None:
-        mapped = mapped * weights if weights.ndim == 1 else mapped @ weights.T
-    balls = Ball(math.inf, 1e9), Ball(9e9, 1e9)
-    found = [numbers_of_rows(X, ball, centre, weights)[1] for ball in balls]
-    np.testing.assert_allclose(found, [np.linalg.norm(mapped, axis=1)] * 2, rtol=1e-13, atol=1e-13)

@@ -3,6 +3,7 @@
 import math
 from collections import namedtuple
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -57,10 +58,8 @@ def test_training_that_does_not_move_returns_where_it_starts(model, y, condition
     """So coordinates of mapped rows and of learnt units are turned into right."""
     shape = (3, 3) if isinstance(model, PrivateSoftmaxRegression) else (1, 3)
     coef, intercept = RNG.normal(size=shape), RNG.normal(size=len(np.ones(shape)))
-    fitted = clone(model).set_params(
-        start=(coef, intercept), solver=STILL, conditioning=conditioning, random_state=0
-    )
-    fitted.fit(X, y)
+    options = {"solver": STILL, "conditioning": conditioning, "random_state": 0}
+    fitted = clone(model).set_params(start=(coef, intercept), **options).fit(X, y)
     np.testing.assert_allclose(np.atleast_2d(fitted.coef_), coef, atol=1e-5)
     np.testing.assert_allclose(np.atleast_1d(fitted.intercept_), intercept, atol=1e-5)
 
@@ -101,25 +100,17 @@ def test_iterates_stay_within_reach_of_their_start_and_rounding_has_room_for_it(
     bounds = [reach(of, 2.0, 0.0, 400) for of in (near, objective)]
     assert bounds[0] < farthest <= bounds[1]  # a start is not free: without it the bound is wrong
     assert public_radius(objective, 2.0, 1.0, 400) >= public_radius(near, 2.0, 1.0, 400)
-    rounding = [
-        rounding_mu(of, 2.0, 1e-3, 400, radius=20.0, n_summed=10.0) for of in (near, objective)
-    ]
-    assert rounding[1] > 1.5 * rounding[0]
+    given = {"radius": 20.0, "n_summed": 10.0}
+    plain, far = (rounding_mu(of, 2.0, 1e-3, 400, **given) for of in (near, objective))
+    assert far > 1.5 * plain
 
 
 def test_what_is_known_helps_where_records_are_few_and_is_not_far_from_it():
     start = PrivateLogisticRegression(epsilon=50.0, classes=[False, True]).fit(X, Y)
-    scores = {
-        known: [
-            PrivateLogisticRegression(
-                epsilon=0.1, classes=[False, True], start=known, random_state=k
-            )
-            .fit(X, Y)
-            .score(X, Y)
-            for k in range(5)
-        ]
-        for known in (None, start)
-    }
+    scores = {known: [] for known in (None, start)}
+    for known, k in product(scores, range(5)):
+        model = PrivateLogisticRegression(0.1, classes=[False, True], start=known, random_state=k)
+        scores[known].append(model.fit(X, Y).score(X, Y))
     assert np.mean(scores[start]) > np.mean(scores[None]) + 0.02
     assert min(scores[start]) > start.score(X, Y) - 0.1
 
@@ -303,8 +294,10 @@ def test_what_is_no_start_is_refused(start, message):
 
 
 def test_starts_that_cannot_be_used_are_refused():
-    told = {"classes": [False, True], "start": ([1.0, 2.0, 3.0], 1.0)}
-    with pytest.raises(ValueError, match="Use solver='noisy_gd'"):
-        PrivateLogisticRegression(**told, solver="dp_sgd").fit(X, Y)
-    with pytest.raises(ValueError, match="fit_intercept=False"):
-        PrivateLogisticRegression(**told, fit_intercept=False).fit(X, Y)
+    model = PrivateLogisticRegression(classes=[False, True], start=([1.0, 2.0, 3.0], 1.0))
+    for name, value, message in (
+        ("solver", "dp_sgd", "Use solver='noisy_gd'"),
+        ("fit_intercept", False, "fit_intercept=False"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            clone(model).set_params(**{name: value}).fit(X, Y)

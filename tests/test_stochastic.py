@@ -111,22 +111,6 @@ def test_poisson_batches_hold_each_row_at_most_once_and_in_order(q, sizes):
         assert np.all(batch < 30)
 
 
-def test_poisson_skips_cost_nothing_for_rows_that_stay_out(in_python):
-    """A few uniform numbers for each row that comes."""
-
-    class Counting:
-        def __init__(self):
-            self.calls, self.rng = 0, generator()
-
-        def random(self):
-            self.calls += 1
-            return self.rng.random()
-
-    rng, index, batch = Counting(), np.empty(10**7, np.uintp), np.empty(2, np.int64)
-    kernel.draw_poisson(rng, 0, PoissonBatches(1e-5).numbers, index, batch)
-    assert 0 < batch[1] < rng.calls < 10 * 10**7 * 1e-5
-
-
 @pytest.mark.parametrize("k", range(5))
 def test_numbers_of_candidates_have_their_exact_law(k):
     """The digits of the distribution function of Binomial(2^k, 2^-k), cut off."""

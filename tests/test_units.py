@@ -329,26 +329,6 @@ def test_a_total_of_unlike_units_is_refused_or_said_for_a_record(disjoint):
     assert total_privacy(person).for_unit("record").guarantee.unit == "record"
 
 
-def test_dropping_a_row_may_change_the_choice_of_all_others():
-    """So a person's add_remove guarantee counts twice for a record: see `Guarantee.for_unit`."""
-    from skdpdyn.data.persons import by_person
-
-    def chosen(rows):  # of one person with 200 rows, of which 100 are used
-        used, _, _ = by_person(np.append(np.zeros(len(rows), dtype=int), 1), 100)
-        return set(rows[used[used < len(rows)]].tolist())
-
-    rows = np.arange(200)
-    assert len(chosen(rows) & chosen(rows[1:])) < 5
-
-
-def test_a_pipeline_of_unlike_units_is_refused():
-    pipeline = make_pipeline(PrivateScaler(**BUDGET), logistic())
-    quietly(pipeline.fit, X, Y, privatelogisticregression__groups=OWNERS)
-    with pytest.raises(UnsupportedMechanismError, match="one record and one person"):
-        total_privacy(pipeline)
-    assert total_privacy(pipeline, unit="record").guarantee.unit == "record"
-
-
 def test_every_text_says_for_whom(tmp_path):
     by_person, by_row = logistic().fit(X, Y, groups=OWNERS), logistic().fit(X, Y)
     scores = evaluate(by_person, X, Y, groups=OWNERS, **BUDGET)

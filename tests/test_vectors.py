@@ -12,20 +12,12 @@ from skdpdyn.kernels.vectors import (
     load,
     load_numbers,
     load_part,
-    multiply_add,
     places,
     store,
     store_dots,
-    total,
-    zeros_on_stack,
 )
 
 each_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
-
-
-@numba.njit
-def _multiply(array, factor, term, out):
-    store(out, 1, multiply_add(load(array, 2), filled(factor), load(term, 0)))
 
 
 @numba.njit
@@ -36,11 +28,6 @@ def _copy(array, index, count, out):
 @numba.njit
 def _clamp(array, limit, out):
     store(out, 0, clamp(load(array, 0), load(limit, 0)))
-
-
-@numba.njit
-def _total(array, start):
-    return total(load(array, start))
 
 
 @numba.njit
@@ -66,27 +53,6 @@ def _weighted_sums(rows, starts, factors, size, out, starts_of_out):
     )
 
 
-@numba.njit
-def _scratch(size, numbers):
-    first, second = zeros_on_stack(24, size), zeros_on_stack(24, size)
-    before = first.sum() + second.sum()
-    for i in range(size):
-        first[i], second[i] = numbers[i], -2 * numbers[i]
-    return before, first.size, first.sum(), second.sum()
-
-
-@each_dtype
-def test_multiply_add_on_flattened_rows(dtype):
-    array, term, out = (
-        np.arange(12, dtype=dtype).reshape(3, 4) / 7,
-        np.linspace(-1, 1, WIDTH),
-        np.full(10, 9.0),
-    )
-    _multiply(array, 0.3, term, out)
-    expected = array.ravel()[2:10].astype(float) * 0.3 + term
-    np.testing.assert_allclose(out, [9, *expected, 9], rtol=1e-15, atol=1e-16)
-
-
 @each_dtype
 @pytest.mark.parametrize("index", [0, 3, 4, 5, 11, 12, 40])
 @pytest.mark.parametrize("count", [-9, -1, 0, 1, 5, 7, 8, 9, 100])
@@ -110,12 +76,6 @@ def test_clamp_leaves_nothing_beyond_the_limit():
     np.testing.assert_array_equal(out, [0.75, 0.75, -0.75, 0.5, -0.5, 0.75, -0.75, 0.0])
 
 
-@each_dtype
-def test_total(dtype):
-    array = np.random.default_rng(0).standard_normal(11).astype(dtype)
-    np.testing.assert_allclose(_total(array, 3), array[3:].astype(float).sum(), rtol=1e-14)
-
-
 each_size = pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40])
 
 
@@ -125,11 +85,8 @@ each_size = pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31
 def test_dot_products_of_four_rows(dtype, size, stride):
     """In double, two rows the same; nothing of what follows is used, not even times zero."""
     rng = np.random.default_rng(1)
-    rows, factors, out = (
-        rng.standard_normal((4, 41)).astype(dtype),
-        rng.standard_normal(41),
-        np.full(12, 9.0),
-    )
+    rows, factors = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(41)
+    out = np.full(12, 9.0)
     rows[:, size:], factors[1 + size :] = np.nan, np.nan
     _dots(rows, (0, 41, 123, 123), factors, size, out, 1, stride)
     expected = np.full(12, 9.0)
@@ -160,11 +117,8 @@ def test_dot_products_of_rows_with_rows(dtype, size):
 def test_weighted_sum_of_four_rows(dtype, size):
     """In double; nothing of what follows a row is used."""
     rng = np.random.default_rng(2)
-    rows, factors, out = (
-        rng.standard_normal((4, 41)).astype(dtype),
-        rng.standard_normal(6),
-        np.arange(52.0),
-    )
+    rows, factors = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(6)
+    out = np.arange(52.0)
     rows[:, size:] = np.nan
     expected = out.copy()
     expected[2 : 2 + size] += factors[[1, 2, 4, 5]] @ rows[[3, 0, 1, 2], :size].astype(float)
@@ -186,14 +140,6 @@ def test_weighted_sums_of_rows(dtype, size):
     np.testing.assert_allclose(out, expected, rtol=0, atol=20 * np.finfo(dtype).eps)
 
 
-def test_scratch_on_the_stack():
-    """Zeros at first, also in a second call, and apart from each other."""
-    numbers = np.arange(1.0, 25.0)
-    for size in (24, 0, 7):
-        sum_ = numbers[:size].sum()
-        assert _scratch(size, numbers) == (0, size, sum_, -2 * sum_)
-
-
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python converts what it stores")
 def test_stores_of_another_precision_are_refused():
     """They would write twice as many bytes as the elements have."""
@@ -204,13 +150,6 @@ def test_stores_of_another_precision_are_refused():
 
     with pytest.raises(numba.TypingError, match="cannot be stored"):
         mixed(np.zeros(16, np.float32))
+    single = np.zeros(5, np.float32)
     with pytest.raises(numba.TypingError, match="cannot be stored"):
-        _dots(
-            np.zeros((4, 4)),
-            (0, 4, 8, 12),
-            np.zeros(5, np.float32),
-            4,
-            np.zeros(4, np.float32),
-            0,
-            1,
-        )
+        _dots(np.zeros((4, 4)), (0, 4, 8, 12), single, 4, single[:4], 0, 1)
