@@ -47,7 +47,9 @@ from skdpdyn.model_selection.private_search import SCORE, SHARED, TRIALS
 from skdpdyn.privacy import Composition, Selection, Vocabulary
 from skdpdyn.solvers import (
     DPSGD,
+    BassilySGD,
     NoisyGD,
+    NoisySGD,
     OutputPerturbation as OutputPerturbationSolver,
     SufficientStatistics,
     objective_perturbation,
@@ -299,6 +301,16 @@ MORE = {
         by(OutputPerturbationSolver(), partial(logistic, data_norm=0.3, **without))
     ),
     "conditioned, small rows": fit(partial(logistic, conditioning=0.3, data_norm=0.3)),
+    # its one draw is of the first record
+    "one step of one record": fit(
+        by(BassilySGD(n_steps=1), partial(logistic, random_state=25, **without))
+    ),
+    "one step of records in order": fit(
+        by(NoisySGD("without_replacement", batch_size=40, n_epochs=1), partial(logistic, **without))
+    ),
+    "one step in a ball": fit(
+        by(NoisyGD(n_steps=1, radius=0.5, cooling=False), partial(logistic, **without))
+    ),
 }
 MORE = {way: training(run) for way, run in MORE.items()}
 """More ways out: single steps, a single column, and rows that are all brought to a small norm."""
@@ -336,8 +348,8 @@ PROOFS = {
     # Only the last iterate is released. Its bound adds up what each step moves, as far as the step
     # can, and lets later steps shrink it by the least: a record moves a step as far as it can
     # where its own slope is steepest, at p near 0 or 1, which steps from 0 reach only late. A
-    # ball shortens what is beyond it; a random batch has the record in one step of several. Runs
-    # of one step come to all of it.
+    # ball shortens what is beyond it; a random batch has the record in one step of several, and a
+    # draw of one record in two of eighty. Runs of one step, of each of these, come to all of it.
     "radius.*: NoisyGradientDescent": 0.35,
     "without_replacement: ": 0.2,
     "bassily.*: ": 0.0,
