@@ -473,9 +473,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             rows.most_rows = most_rows
             shares, budget = self._plan(n_samples, X.shape[1])
             with buying(shares, budget, n_samples, self.random_state) as (spending, plan):
-                ranges = bought_ranges(
-                    rows.octave_counts(), rows.part_counts, spending, rows.dtype.name
-                )
+                counts = rows.octave_counts(), rows.part_counts
+                ranges = bought_ranges(*counts, spending, rows.n_records, rows.dtype.name)
             forget_fit(self)
             self.ranges_, self.n_samples_ = ranges, n_samples
             self._publish_plan(plan, (), unit)

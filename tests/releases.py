@@ -339,7 +339,7 @@ def ranges_alone(data, codes=None):
     budget = Budget(0.3, 1e-3, adjacency="replace_one")
     spending = Spending(budget, shares_of_ranges(1.0, data.X.shape[1]), generators(0)[0])
     rows = rows_of(data.X, None, codes if codes is None else person_codes(codes, len(codes)), 4)
-    found = bought_ranges(rows.octave_counts(), rows.part_counts, spending)
+    found = bought_ranges(rows.octave_counts(), rows.part_counts, spending, rows.n_records)
     return SimpleNamespace(ranges_=found, mechanism_=spending.record(), leaks_=())
 
 

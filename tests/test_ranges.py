@@ -57,7 +57,8 @@ def bought(X, epsilon=100.0, codes=None, seed=1):
     shares = shares_of_ranges(strength_of(N, budget.mu, budget.adjacency), X.shape[1])
     spending = Spending(budget, shares, generators(seed)[0])
     rows = rows_of(np.ascontiguousarray(X), None, codes, 4)
-    found = bought_ranges(rows.octave_counts(), rows.part_counts, spending, X.dtype.name)
+    counts = rows.octave_counts(), rows.part_counts
+    found = bought_ranges(*counts, spending, len(X), X.dtype.name)
     return found, spending.record()
 
 
@@ -313,3 +314,14 @@ def test_a_large_cell_is_split_once():
     with patch.object(Spending, "release", told):
         bought(np.full((N, 1), 1e-200))
     assert [np.sum(of) for of in counts] == [N, N]
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@pytest.mark.parametrize(("part", "high"), [(0.04, 2.0), (0.01, 1.0)])
+def test_an_octave_that_may_have_many_records_is_in(part, high):
+    """Also where noise has a deviation of 3 %: there is none here."""
+    X = RNG.uniform(0.3, 1, (N, 1))
+    X[: int(part * N)] += 1
+    with patch.object(Spending, "release", lambda self, name, of, *_: of * 1.0):
+        ranges, _ = bought(X, epsilon=0.05)
+    assert ranges.tolist() == [[0.0, high]]

@@ -286,10 +286,12 @@ LEVELS_SHARE = 0.05
 def levels_share(strength: float, n_columns: int) -> float:
     """Return the share of mu^2 of the levels of so many columns of an additive model.
 
-    Of few records common levels are rare to noise: Swedish claims (1,745 records, four columns) at
-    epsilon 1 have an R^2 of .873 with a twentieth, .907 with an eighth, and .917 with given levels.
+    So much that a level of a tenth of the records stands out. Swedish claims (1,396 records, four
+    columns, a strength of 196) at epsilon 1 lose .030 of R^2 to given facts with an eighth, .038
+    with a sixteenth, .018 with this, and .019 with a quarter. Telco, of sixteen columns, at 700
+    loses .002 with a seventh, and .0015 with this.
     """
-    return min(max(LEVELS_SHARE, 6 * n_columns / strength), 0.15)
+    return min(max(LEVELS_SHARE, 1700 * n_columns / strength**2), 0.2)
 
 
 FAILURE_SHARE = 0.1
@@ -328,11 +330,11 @@ FACTS_STRENGTH = 100.0
 def target_range_share(strength: float) -> float:
     """Return the share of mu^2 of the bounds of targets, so that what is cut off vanishes.
 
-    Of 1,000 normal targets at epsilon 1 (a strength of 118) R^2 is .75 with a fifth, as with bounds
-    taken from the targets, .74 with a tenth, and .66 with a twentieth.
+    Of 1,000 normal targets at epsilon 1 (a strength of 118) R^2 is .8285 with this, .828 with twice
+    as much, .830 in bounds taken from the targets, and .62 with half of this.
     """
     x = 1e3 / strength
-    return min(max(0.02 * max(x, math.sqrt(x)), 0.002), 0.2)
+    return min(max(0.01 * max(x, math.sqrt(x)), 0.002), 0.1)
 
 
 def mean_target_share(strength: float) -> float:

@@ -130,7 +130,8 @@ class TargetRange(Part):
         rows = replace(reading, target=target).rows(request.most_rows)
         parts = partial(rows.part_counts, of="targets")
         counts = rows.octave_counts("targets"), parts
-        pairs = bought_ranges(*counts, spending, rows.dtype.name, _RANGES, _FAR)
+        of_rows = rows.n_records, rows.dtype.name
+        pairs = bought_ranges(*counts, spending, *of_rows, _RANGES, _FAR)
         bounds = targets.usable(*pairs[0].tolist())
         target = replace(targets.of(model, as_read, bounds), bought=True)
         return replace(reading, target=target)

@@ -91,7 +91,8 @@ class ColumnRanges(Part):
         def parts(pairs, split):
             return counts(lambda k, rows: rows.part_counts(pairs[k : k + 1], split[k : k + 1]))
 
-        pairs = bought_ranges(counts(lambda _, rows: rows.octave_counts()), parts, spending)
+        of_octaves = counts(lambda _, rows: rows.octave_counts())
+        pairs = bought_ranges(of_octaves, parts, spending, request.n_samples)
         return replace(reading, X=with_ranges(cells, pairs))
 
     def learn(self, learning, spending):
@@ -116,7 +117,8 @@ def ranges_of(rows: Rows, known: np.ndarray, spending: Spending) -> np.ndarray:
         every[of], wanted[of] = ends, split
         return rows.part_counts(every, wanted)[of]
 
-    pairs[of] = bought_ranges(rows.octave_counts()[of], parts, spending, rows.dtype.name)
+    octaves, n_records = rows.octave_counts()[of], rows.n_records
+    pairs[of] = bought_ranges(octaves, parts, spending, n_records, rows.dtype.name)
     return pairs
 
 

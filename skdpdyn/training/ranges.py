@@ -26,9 +26,10 @@ from skdpdyn.kernels.statistics import PARTS
 
 RANGES, FINER_RANGES = "ranges of columns", "finer ranges of columns"
 _POWERS = -40, 64  # between these powers of two a cell is an octave
-_FALSE = 0.01
+_FALSE = 1e-4  # probability that a range is far too wide, where nothing can be learnt
 _WIDTHS = 1, 2, 4  # cells that are looked at together, where none stands out by itself
 _BESIDE = 2.0  # deviations of the noise from which on a cell beside those seen is one, too
+_HIDDEN = 0.02  # part of the records, measured, from which on an octave beside those seen is one
 
 
 def shares_of_ranges(strength: float, n_columns: int) -> dict[str, Share]:
@@ -44,6 +45,7 @@ def bought_ranges(
     octaves: np.ndarray,
     parts: Callable[[np.ndarray, np.ndarray], np.ndarray],
     spending: Spending,
+    n_records: int,
     dtype: str = "float64",
     names: tuple[str, str] = (RANGES, FINER_RANGES),
     false: float = _FALSE,
@@ -59,11 +61,13 @@ def bought_ranges(
         `PARTS` equal parts, see `skdpdyn.data.base.Rows.part_counts`.
     spending : Spending
         Has the shares of `shares_of_ranges`.
+    n_records : int
+        Number of records, or of persons.
     dtype : str, default="float64"
         Precision of the columns.
     names : tuple of str, default=("ranges of columns", "finer ranges of columns")
         Names of the two shares that pay.
-    false : float, default=0.01
+    false : float, default=0.0001
         Chance that noise is seen in any cell.
 
     Returns
@@ -75,7 +79,9 @@ def bought_ranges(
     of_cells = np.add.reduceat(counts, starts[:-1], axis=1)
     noisy = _in_deviations(names[0], of_cells, n_columns, spending)
     is_small = np.diff(starts) == 1
-    of_octaves = _ends_above_noise(noisy, false, is_small)
+    sensitivity = spending.per_square * math.sqrt(n_columns)
+    hidden = _HIDDEN * n_records / (sensitivity * spending.noise_multiplier(names[0]))
+    of_octaves = _ends_above_noise(noisy, false, is_small, hidden)
     first, sizes = starts[of_octaves], np.diff(starts)[of_octaves]  # of both ends' cells
     ranges = _from_zero(ends[first + [0, 1] * sizes], 2.0**-power)
     large, alike = sizes > 1, of_octaves[:, 0] == of_octaves[:, 1]
@@ -85,7 +91,8 @@ def bought_ranges(
         again = _in_deviations(names[1], of_cells, n_columns, spending)
         parts_of = [math.sqrt(spending.shares[name].size) for name in names]
         noisy = (parts_of[0] * noisy + parts_of[1] * again) / math.hypot(*parts_of)
-        of_octaves = _ends_above_noise(noisy, false, is_small)
+        hidden *= math.hypot(*parts_of) / parts_of[0]
+        of_octaves = _ends_above_noise(noisy, false, is_small, hidden)
         return _from_zero(ends[starts[of_octaves + np.array([0, 1])]], 2.0**-power)
     finer = np.zeros((n_columns, 2, PARTS))
     for column, end in np.argwhere(large & ~(alike[:, None] & [False, True])):  # one is split once
@@ -140,12 +147,14 @@ def _starts(power):
     return np.concatenate([2 * power - places[::-1], 2 * power + 1 + places])
 
 
-def _ends_above_noise(noisy, false, is_small=None):
+def _ends_above_noise(noisy, false, is_small=None, hidden=0.0):
     """Return the first and the last cell of each row that stand out of noise of deviation 1.
 
-    Then cells beside them are added as long as they are likely to be no noise. ``is_small`` is of
-    signed cells, which are folded where none stands out, and says which are octaves; where nothing
-    does, they are those up to 1. None: of parts of one range, of which the strongest one is taken.
+    Then cells beside them are added as long as they are likely to be no noise, and one more octave
+    of more than ``hidden``: a range that is twice as wide costs less than one that cuts many
+    numbers off. ``is_small`` is of signed cells, which are folded where none stands
+    out, and says which are octaves; where nothing does, they are those up to 1. None: of parts of
+    one range, of which the strongest one is taken.
     """
     least, ends = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):
@@ -159,6 +168,10 @@ def _ends_above_noise(noisy, false, is_small=None):
             first -= 1
         while last < cells.size - 1 and beside[last + 1]:
             last += 1
+        if is_small is not None and first < last:
+            doubt, zero = is_small & (cells > hidden), cells.size // 2
+            first -= int(0 < first < zero and doubt[first - 1])
+            last += int(zero < last < cells.size - 1 and doubt[last + 1])
         ends[row] = first, last
     return ends
 
