@@ -262,7 +262,7 @@ PrivateRidge
         one_hot, pairs = _places(model, one_hot), _checked_pairs(interactions, model, cells)
         columns = Columns(_known(model, bounds, one_hot, cells), one_hot, cells, pairs)
         fitted = _Fit.of(model, reading, Preparation.of(request), columns, unit, robust)
-        model._public_columns = (
+        model._public_columns_ = (
             *said_of("bounds", bounds),
             *said_of("categories", categories),
             *["the types of columns: which hold text"] * (categories is not None),

@@ -147,7 +147,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     bought_: dict[str, float]
     start_: str | None = None
     ranges_: np.ndarray | None = None
-    _public_columns: tuple[str, ...] | None = None  # of a table
+    _public_columns_: tuple[str, ...] | None = None  # of a table
     feature_names_in_: np.ndarray
 
     def __init__(
@@ -357,8 +357,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
             f"n_features={self.n_features_in_}",
-            *[f"data_norm={self.data_norm_:.6g}"] * (self._public_columns is None),
-            *(self._public_columns or ()),
+            *[f"data_norm={self.data_norm_:.6g}"] * (self._public_columns_ is None),
+            *(self._public_columns_ or ()),
             *said_of("bounds", facts.bounds) * (self.ranges_ is not None),
             *self._shortening(),
             "every parameter of the estimator",
