@@ -34,13 +34,8 @@ from skdpdyn.privacy.schedules import (
 )
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
-PROBLEM = {
-    "n_samples": 10_000,
-    "n_features": 50,
-    "lipschitz": 1.0,
-    "strong_convexity": 0.01,
-    "smoothness": 0.26,
-}
+PROBLEM = {"n_samples": 10_000, "n_features": 50, "lipschitz": 1.0}
+PROBLEM |= {"strong_convexity": 0.01, "smoothness": 0.26}
 
 
 @pytest.mark.smoke

@@ -40,29 +40,16 @@ from skdpdyn.privacy.guarantees import (
 from skdpdyn.privacy.numerical import RepeatedCurve
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
-GUARANTEES = [
-    GaussianDP(0.01),
-    GaussianDP(1.0),
-    GaussianDP(30.0),
-    RenyiDP(LinearCurve(1e-4)),
-    RenyiDP(LinearCurve(0.5)),
-    RenyiDP(LinearCurve(40.0)),
-    ApproximateDP(1.0, 1e-6),
-    ApproximateDP(0.3),
-]
-
+GUARANTEES = [GaussianDP(mu) for mu in (0.01, 1.0, 30.0)]
+GUARANTEES += [RenyiDP(LinearCurve(rate)) for rate in (1e-4, 0.5, 40.0)]
+GUARANTEES += [ApproximateDP(1.0, 1e-6), ApproximateDP(0.3)]
 
 DESCENT = NoisyGradientDescent(
     n_steps=500, noise_multiplier=250.0, step_size=0.02, strong_convexity=1, smoothness=4
 )
-OTHERS = [
-    RenyiDP(LinearCurve(0.01)),
-    RenyiDP(LinearCurve(0.5)),
-    langevin(DESCENT),
-    selection(Selection(trial=GaussianDP(0.1), expected_trials=10, shape=1.0)),
-    ApproximateDP(0.3),
-    ProfileMixture([0.1, 1.0]),
-]
+TRIALS = Selection(trial=GaussianDP(0.1), expected_trials=10, shape=1.0)
+OTHERS = [RenyiDP(LinearCurve(0.01)), RenyiDP(LinearCurve(0.5)), langevin(DESCENT)]
+OTHERS += [selection(TRIALS), ApproximateDP(0.3), ProfileMixture([0.1, 1.0])]
 
 
 @pytest.mark.parametrize("case", REFERENCE["gdp_mu"], ids=str)

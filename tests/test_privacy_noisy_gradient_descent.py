@@ -24,14 +24,9 @@ REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").
 
 
 def record(**changes):
-    defaults = {
-        "n_steps": 50,
-        "noise_multiplier": 20.0,
-        "step_size": 0.5,
-        "strong_convexity": 0.05,
-        "smoothness": 1.0,
-    }
-    return NoisyGradientDescent(**{**defaults, **changes})
+    defaults = {"n_steps": 50, "noise_multiplier": 20.0, "step_size": 0.5}
+    defaults |= {"strong_convexity": 0.05, "smoothness": 1.0}
+    return NoisyGradientDescent(**defaults | changes)
 
 
 # --- reference values -----------------------------------------------------------------------------
