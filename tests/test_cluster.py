@@ -225,15 +225,11 @@ def _with(X, y, row, column, value):
     return X, y
 
 
-def _masked(X, y):
-    return np.ma.MaskedArray(X, X > 9e9) if X is None else (np.ma.masked_greater(X, 1.0), y)
-
-
 FAULTS = {
     "missing": (lambda X, y: _with(X, y, -1, 2, np.nan), r"columns \[2\] hold missing"),
     "infinite": (lambda X, y: _with(X, y, -1, 0, np.inf), r"columns \[0\] hold missing"),
     "long": (lambda X, y: _with(X, y, -1, 0, 1e200), "norm exceeds"),
-    "masked": (_masked, "masked cells"),
+    "masked": (lambda X, y: (np.ma.masked_greater(X, 1.0), y), "masked cells"),
     "label": (lambda X, y: (X, np.where(np.arange(len(y)) == len(y) - 1, 2, y)), "not in classes"),
     "text": (lambda X, y: (X.astype("U9"), y), "could not be read as numbers"),
     "dates": (lambda X, y: (X.astype("M8[s]"), y), "could not be read as numbers"),
