@@ -131,7 +131,8 @@ class BoundLaws:
                 noisier = replace(record, **{name: 1.5 * getattr(record, name)})
                 assert accountant(noisier).epsilon(1e-6) <= before
         for name, longer in LONGER.items():
-            if getattr(record, name, None) is not None:
+            declared = getattr(record, "__dataclass_fields__", {})
+            if name in declared and getattr(record, name) is not None:
                 more = replace(record, **{name: longer(getattr(record, name))})
                 assert accountant(more).epsilon(1e-6) >= before * (1 - 1e-9)
 

@@ -42,6 +42,7 @@ from skdpdyn.privacy.rounded import RoundedCurve, RoundedDP, rounded
 from skdpdyn.privacy.sampled import SampledCurve
 
 OBJECTIVE = ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1)
+OF_OTHERS = OutputPerturbation(noise_multiplier=3.0, adjacency="add_remove")
 RECORDS = {
     "gaussian": Gaussian(3.0),
     "full batch": descent(),
@@ -52,7 +53,7 @@ RECORDS = {
     "fresh": fresh(),
     "poisson": poisson(),
     "poisson, steps": poisson(step_size=0.5),
-    "output": OutputPerturbation(noise_multiplier=3.0, adjacency="add_remove"),
+    "output": OF_OTHERS,
     "output, gamma": OutputPerturbation(noise_multiplier=3.0, distribution="gamma"),
     "objective": OBJECTIVE,
     "objective, gamma": replace(OBJECTIVE, distribution="gamma"),
@@ -117,7 +118,7 @@ def test_failed_hypotheses_are_named(accountant, record, hypothesis):
         (lambda: cyclic(noise_multiplier=[1.0] * 3), "noise_multiplier has shape"),
         (lambda: cyclic(diameter=1.0), "sensitivity=None"),
         (lambda: Composition(()), "at least one record"),
-        (lambda: Composition((Gaussian(1.0), Gaussian(1.0, "add_remove"))), "all of one adjacency"),
+        (lambda: Composition((Gaussian(1.0), OF_OTHERS)), "all of one adjacency"),
         (lambda: contraction(one_pass(), index=41), "index=41"),
         (lambda: contraction(one_pass(), index=0), "index=0"),
         (lambda: last_iterate(descent(), index=1), "index=1"),
