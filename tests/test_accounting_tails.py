@@ -232,8 +232,8 @@ def test_calibration_is_monotone_in_every_argument():
     """A few of the pairs that `python -m benchmarks theory accounting` draws."""
     from benchmarks.theory import larger_needs
 
-    pairs = larger_needs(4, np.random.default_rng(1))
-    assert len(pairs) == 4
+    pairs = larger_needs(2, np.random.default_rng(1))
+    assert len(pairs) == 2
     assert all(less <= more for *_, less, more in pairs)
 
 
