@@ -235,28 +235,6 @@ def test_sparse_rows_of_either_precision_are_predicted_as_dense_ones(case, conta
         np.testing.assert_allclose(fitted.predict_proba(rows), fitted.predict_proba(X), rtol)
 
 
-@each
-def test_rows_of_integers_booleans_and_lists(case):
-    X, y = case.data()
-    X = np.round(3 * X)
-    expected = case.model(random_state=0).fit(X, y).coef_
-    for rows in (X.astype(np.int8), X.tolist(), X.astype(object), sparse.csr_array(X.astype(int))):
-        fitted = case.model(random_state=0).fit(rows, list(y))
-        np.testing.assert_allclose(fitted.coef_, expected, rtol=1e-10)
-    case.model().fit(X > 0, y)
-
-
-@each
-@pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
-@pytest.mark.parametrize("name", ["epsilon", "data_norm", "clip", "alpha", "intercept_scaling"])
-def test_numbers_of_any_precision(case, kind, name):
-    X, y = case.data()
-    ours = case.model(random_state=0, **{name: kind(0.5)}).fit(X, y)
-    np.testing.assert_array_equal(
-        ours.coef_, case.model(random_state=0, **{name: 0.5}).fit(X, y).coef_
-    )
-
-
 # --- inside scikit-learn --------------------------------------------------------------------------
 
 

@@ -3,13 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 from skdpdyn import PrivateLogisticRegression
-from skdpdyn.datasets import load_adult
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 
 ROWS = np.array([[0.0, -1.0], [5.0, 1.0], [10.0, 0.0]])
@@ -139,36 +136,6 @@ def test_refuses_what_is_not_finite(bad):
         scaler.transform([[bad, 0.0]])
     with pytest.raises(ValueError, match=r"NaN|infinity"):
         BoundsScaler((0, 1)).fit([[bad, 0.0]])
-
-
-@pytest.fixture(scope="module")
-def adult():
-    adult = load_adult()
-    adult.data, adult.target = adult.data.iloc[:400], adult.target.iloc[:400]
-    return adult
-
-
-def public_columns(adult):
-    categories = list(adult.categories.values())
-    return make_column_transformer(
-        (BoundsScaler(adult.bounds), list(adult.bounds)),
-        (OneHotEncoder(categories=categories, sparse_output=False), list(adult.categories)),
-    )
-
-
-def test_column_transformer_makes_public_columns(adult):
-    columns = public_columns(adult)
-    X = columns.set_output(transform="pandas").fit_transform(adult.data)
-    n_levels = sum(map(len, adult.categories.values()))
-    assert X.shape == (400, 6 + n_levels)
-    assert X.columns[:2].tolist() == ["boundsscaler__age", "boundsscaler__fnlwgt"]
-    assert float(X.min(axis=None)) >= 0
-    assert float(X.max(axis=None)) <= 1
-    np.testing.assert_array_equal(X.iloc[:, 6:].sum(axis=1), 8)
-    np.testing.assert_allclose(X["boundsscaler__age"], (adult.data["age"] - 17) / 73)
-    # The columns do not depend on the records: another part of the data gives the same map
-    again = public_columns(adult).set_output(transform="pandas").fit(adult.data.iloc[:5])
-    pd.testing.assert_frame_equal(again.transform(adult.data), X)
 
 
 @pytest.mark.parametrize("unit", ["datetime64[s]", "timedelta64[s]"])
