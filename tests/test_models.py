@@ -63,24 +63,22 @@ class Case:
         return X, self.targets(X[:, 0] + 0.1 * rng.standard_normal(n_samples))
 
 
+def of_thirds(score):
+    return np.digitize(score, [-0.2, 0.2])
+
+
+def rounded(score):
+    return np.round(4 + 5 * np.clip(score, -0.8, 0.8))
+
+
+THREE = {"classes": [0, 1, 2]}
 LOGISTIC = Case(
-    PrivateLogisticRegression, {"classes": [0, 1]}, lambda score: (score > 0).astype(int), 1.0
+    PrivateLogisticRegression, {"classes": [0, 1]}, lambda of: (of > 0).astype(int), 1.0
 )
-SOFTMAX = Case(
-    PrivateSoftmaxRegression,
-    {"classes": [0, 1, 2]},
-    lambda score: np.digitize(score, [-0.2, 0.2]),
-    math.sqrt(2),
-    defaults_to="composition",
-)
+SOFTMAX = Case(PrivateSoftmaxRegression, THREE, of_thirds, math.sqrt(2), "composition")
 RIDGE = Case(PrivateRidge, {"target_bounds": (-1.0, 3.0)}, lambda score: 1 + 3 * score, math.inf)
 SVC = Case(PrivateLinearSVC, {"classes": [0, 1]}, LOGISTIC.targets, 1.0)
-POISSON = Case(
-    PrivatePoissonRegressor,
-    {"target_bounds": (0.0, 9.0)},
-    lambda score: np.round(4 + 5 * np.clip(score, -0.8, 0.8)),
-    1.0,
-)
+POISSON = Case(PrivatePoissonRegressor, {"target_bounds": (0.0, 9.0)}, rounded, 1.0)
 CASES = [LOGISTIC, SOFTMAX, RIDGE, SVC, POISSON]
 CLASSIFIERS = [LOGISTIC, SOFTMAX, SVC]
 
@@ -433,6 +431,7 @@ def test_privacy_cost_of_no_data_is_refused(case, arguments):
         (SOFTMAX, {"classes": {0, 1}}, "must be an array-like of labels"),
         (SOFTMAX, {"classes": [0, "a"]}, "all finite numbers or all strings"),
         (RIDGE, {"target_bounds": (1, 0)}, r"a pair \(low, high\)"),
+        (SOFTMAX, {"classes": "from_y"}, "classes: the privacy cost depends on their number"),
     ],
     ids=lambda value: str(value) if isinstance(value, (Case, str)) else "-".join(value),
 )
@@ -495,11 +494,6 @@ def test_classes_of_any_kind(classes, labels, dtype):
     fitted = SOFTMAX.model(classes=classes).fit(X, y)
     assert list(fitted.classes_) == labels
     assert set(fitted.predict(X)) <= set(labels)
-
-
-def test_cost_needs_the_number_of_classes():
-    with pytest.raises(ValueError, match="classes: the privacy cost depends on their number"):
-        SOFTMAX.model(classes="from_y").privacy_cost(60, 3)
 
 
 # --- ridge regression -----------------------------------------------------------------------------

@@ -39,16 +39,12 @@ def rows(n_samples=37, n_features=5, dtype=np.float64, seed=0):
 
 def record(objective, n_steps=3, noise_multiplier=1e-3, step_size=0.5, radius=None, momentum=0.0):
     plain = momentum == 0  # no bound of momentum knows of a curvature
-    return NoisyGradientDescent(
-        n_steps=n_steps,
-        noise_multiplier=noise_multiplier,
-        step_size=step_size,
-        strong_convexity=objective.strong_convexity if plain else 0.0,
-        smoothness=objective.smoothness if plain else None,
-        diameter=None if radius is None else 2 * radius,
-        sensitivity=objective.sensitivity(REPLACE_ONE),
-        momentum=momentum,
-    )
+    constants = {"sensitivity": objective.sensitivity(REPLACE_ONE), "momentum": momentum}
+    constants["strong_convexity"] = objective.strong_convexity if plain else 0.0
+    constants["smoothness"] = objective.smoothness if plain else None
+    constants["diameter"] = None if radius is None else 2 * radius
+    run = {"n_steps": n_steps, "noise_multiplier": noise_multiplier, "step_size": step_size}
+    return NoisyGradientDescent(**run, **constants)
 
 
 def solved(objective, mechanism, X, y, seed=0):

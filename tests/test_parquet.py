@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -81,11 +82,7 @@ MODELS = {
     "price": PrivateRidge(target_bounds=(-1, 1), **SEEDED),
     "claims": PrivatePoissonRegressor(target_bounds=(0, 9), **SEEDED),
 }
-SOURCES = {
-    "folder": lambda folder: folder,
-    "files": lambda folder: sorted(folder.iterdir()),
-    "dataset": dataset.dataset,
-}
+SOURCES = {"folder": Path, "files": lambda of: sorted(of.iterdir()), "dataset": dataset.dataset}
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -329,11 +329,8 @@ def test_no_error_and_no_warning_quotes_a_record():
 
 SECRET = 0.4711471147114711  # the largest cell
 SECRETIVE = np.where(FIRST, SECRET, DENSE)
-LAYOUTS = {
-    "dense": np.asarray,
-    "sparse": sparse.csr_array,
-    "frame": lambda X: pd.DataFrame(X, columns=list("abcd")),
-}
+framed = partial(pd.DataFrame, columns=list("abcd"))
+LAYOUTS = {"dense": np.asarray, "sparse": sparse.csr_array, "frame": framed}
 
 
 def trains_and_scores(step):
@@ -402,10 +399,7 @@ def test_the_error_of_a_label_does_not_depend_on_the_other_labels(model):
 )
 def test_two_threads_end_with_one_fits_attributes(kind):
     """What is published of a fit is all of it, or nothing."""
-    frames = [
-        (pd.DataFrame(DENSE[:100], columns=list("abcd")), LABELS[:100]),
-        (DENSE[:, :2], LABELS),
-    ]
+    frames = [(framed(DENSE[:100]), LABELS[:100]), (DENSE[:, :2], LABELS)]
     model, stop = kind(random_state=0), math.inf
 
     def fit_all_the_time(X, y):

@@ -19,26 +19,13 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 
 SITE = os.environ.get("SKDPDYN_SITE")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.system,
-    pytest.mark.skipif(not SITE, reason="SKDPDYN_SITE names no built site"),
-]
-PAGES = (
-    sorted(
-        path.relative_to(SITE).as_posix()
-        for path in Path(SITE).rglob("*.html")
-        if "_static" not in path.parts
-    )
-    if SITE
-    else []
-)
+built = pytest.mark.skipif(not SITE, reason="SKDPDYN_SITE names no built site")
+pytestmark = [pytest.mark.slow, pytest.mark.system, built]
+PAGES = [path.relative_to(SITE).as_posix() for path in Path(SITE).rglob("*.html")] if SITE else []
+PAGES = sorted(page for page in PAGES if "_static" not in page.split("/"))
 # Pages that show each kind of content; every other one is held against the same rules of links
-SEEN = [
-    page
-    for page in PAGES
-    if not page.startswith(("generated/", "_modules/")) and "sg_execution" not in page
-]
+WRITTEN = "generated/", "_modules/"
+SEEN = [page for page in PAGES if not page.startswith(WRITTEN) and "sg_execution" not in page]
 SEEN += [page for page in PAGES if page.endswith("skdpdyn.PrivateLogisticRegression.html")]
 WIDTHS = {"desk": (1400, 1000), "phone": (390, 844)}
 
@@ -69,20 +56,11 @@ def browser(tmp_path_factory):
     assert driver, "SKDPDYN_SITE is set: install chromium and chromium-driver"
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in (
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # no other host answers
-        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
-    ):
-        options.add_argument(flag)
+    off = "gpu dev-shm-usage quic background-networking component-update sync"
+    flags = ["headless", "no-sandbox", "no-first-run", *(f"disable-{name}" for name in off.split())]
+    flags += ["host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]  # no other host answers
+    for flag in (*flags, f"user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(executable_path=driver)
     browser = webdriver.Chrome(options=options, service=service)
@@ -120,11 +98,8 @@ def look_at(browser, url, width="desk", theme="light"):
 def requested(browser):
     """Return what was asked for since the last look, but for what is in the page itself."""
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    urls = [
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-    ]
+    sent = (one for one in messages if one["method"] == "Network.requestWillBeSent")
+    urls = (message["params"]["request"]["url"] for message in sent)
     return [url for url in urls if not url.startswith(("data:", "blob:", "about:", "chrome:"))]
 
 

@@ -69,11 +69,8 @@ VARIANTS = {
 ONE_PARAMETER = {"noisy_sgd": [{"sampling": "one_pass", "distribution": "laplace"}]}
 """Those for problems of a single parameter."""
 
-SHORT = {
-    "bassily_sgd": {"n_steps": 20},
-    "dp_svrg": {"n_rounds": 2, "n_inner": 3},
-    "noisy_sgd": {"sampling": "cyclic", "n_epochs": 2},
-}
+SHORT = {"bassily_sgd": {"n_steps": 20}, "dp_svrg": {"n_rounds": 2, "n_inner": 3}}
+SHORT["noisy_sgd"] = {"sampling": "cyclic", "n_epochs": 2}
 """Hyperparameters of a few steps, where the defaults take long on a thousand rows."""
 
 ADJACENCIES = ["replace_one", "add_remove"]
@@ -129,19 +126,13 @@ def defaults_of(cases):
 
 
 DEFAULTS = defaults_of(CASES)
-VARIANT_PROBLEMS = [
-    # one estimator and another
+VARIED = [(name, options) for name in VARIANTS for options in VARIANTS[name]]
+VARIANT_PROBLEMS = [  # one estimator and another
     (next(case for case in CASES[turn % len(CASES) :] + CASES if learns(name, case)), name, options)
-    for turn, (name, options) in enumerate(
-        (name, options) for name in VARIANTS for options in VARIANTS[name]
-    )
+    for turn, (name, options) in enumerate(VARIED)
 ]
-SINGLE_PROBLEMS = [
-    (case, name, options)
-    for name in ONE_PARAMETER
-    for options in ONE_PARAMETER[name]
-    for case in (LOGISTIC, RIDGE)
-]
+SINGLE = [(name, options) for name in ONE_PARAMETER for options in ONE_PARAMETER[name]]
+SINGLE_PROBLEMS = [(case, *single) for single in SINGLE for case in (LOGISTIC, RIDGE)]
 PROBLEMS = [(*default, {}) for default in DEFAULTS] + VARIANT_PROBLEMS
 AUDITED = PROBLEMS + SINGLE_PROBLEMS
 

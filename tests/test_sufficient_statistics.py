@@ -90,11 +90,9 @@ def test_rounding_is_part_of_the_sensitivities():
             other = X.copy()
             other[0] = 0.0
             objective = problem(X, intercept_scaling=0.0)
-            grams = [
-                SufficientStatistics()._statistics(objective, LocalRows(rows, np.ones(4096)))[0]
-                for rows in (X, other)
-            ]
-            excess = max(excess, abs(float(grams[0][0, 0] - grams[1][0, 0])) - 1)
+            of = (LocalRows(rows, np.ones(4096)) for rows in (X, other))
+            one, two = (SufficientStatistics()._statistics(objective, rows)[0] for rows in of)
+            excess = max(excess, abs(float(one[0, 0] - two[0, 0])) - 1)
     assert excess <= sufficient_statistics._rounding(objective) < 1e-8
     model = PrivateRidge(target_bounds=(0, 1), solver="sufficient_statistics")
     assert model.privacy_cost(10**6, 100).mu > 0
