@@ -49,7 +49,13 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
+from skdpdyn.audit import Listener, listened
 from skdpdyn.core.noise import generators
 from skdpdyn.exceptions import CalibrationError, PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inspection import TradeoffDisplay
@@ -78,6 +84,7 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.solvers import NoisyGD
+from skdpdyn.training import facts
 from skdpdyn.training.preparation import Preparation
 from skdpdyn.training.request import request_of
 
@@ -386,6 +393,57 @@ def test_candidates_that_are_whole_steps_keep_what_is_public(model, y, name, oth
         changed = search(make_pipeline(base), {step: [whole]})
         with pytest.raises(ValueError, match=rf"{name}=.* of a candidate"):
             changed.fit(X, y)
+
+
+@pytest.mark.smoke
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateGAMClassifier])
+def test_a_search_buys_facts_once_before_its_trials(kind, monkeypatch):
+    """Within its budget, at the cost that it says; trials take them as public, the winner as it was
+    given, and reports say that they were bought.
+    """
+    trials, run = [], _trials.run_trial
+
+    def spy(estimator, *parts):
+        found = run(estimator, *parts)
+        trials.append((dict(estimator.bought_), estimator.classes_.tolist(), estimator.leaks_))
+        return found
+
+    monkeypatch.setattr(private_search, "run_trial", spy)
+    monkeypatch.setattr(facts, "FALSE", 1e-8)
+    rows, labels = data(4000)
+    labels[::999] = 7  # too few to be a class: they count as the first
+    chosen = PrivateSearchCV(kind(), {"clip": [0.5, 0.9]}, epsilon=3.0, expected_trials=6)
+    fitted = chosen.fit(1000 * rows, labels)
+    assert set(map(str, trials)) == {str(({}, [0, 1], ()))}
+    assert fitted.leaks_ == ()
+    assert fitted.bought_.keys() == {"classes", "bounds"}
+    names = ("class counts", "ranges of columns", "finer ranges of columns", "trials")
+    assert fitted.mechanism_.names == names
+    assert fitted.privacy_ == chosen.privacy_cost(4000, 3)
+    assert 3.0 * (1 - 1e-4) <= fitted.epsilon_ <= 3.0
+    winner = fitted.best_estimator_
+    assert (winner.bounds, winner.classes, winner.bought_) == ("auto", "auto", fitted.bought_)
+    for one in (fitted, winner):
+        lines = one.privacy_report().as_dict()["assumed"]
+        assert any("bounds: bought for" in line for line in lines["bought, or released before"])
+        assert not any("bounds" in line for line in lines["public"])
+    frame = pd.DataFrame(rows).assign(side=np.where(rows[:, 1] > 0, "up", "down"))
+    frame.columns = frame.columns.astype(str)
+    if kind is PrivateGAMClassifier:  # the levels of text, too
+        assert chosen.fit(frame, labels).bought_.keys() == {"classes", "bounds", "categories"}
+        assert "levels of columns" in chosen.mechanism_.names
+        assert 3.0 * (1 - 1e-3) <= chosen.epsilon_ <= 3.0
+        assert chosen.best_estimator_.expansion_.columns[-1].levels == ("down", "up")
+
+
+def test_a_cost_that_rests_on_facts_is_refused_before_they_are_bought():
+    grid = {"solver": ["objective_perturbation"]}
+    chosen = PrivateSearchCV(PrivateSoftmaxRegression(), grid, epsilon=3.0)
+    listener = Listener()
+    with listened(listener), pytest.raises(ValueError, match="cost depends on their number"):
+        chosen.fit(*data(4000))
+    assert not listener.calls
 
 
 def test_labels_and_bounds_from_y_are_marked():
