@@ -316,6 +316,7 @@ def test_an_error_leaves_a_search_as_it_was(monkeypatch):
 # --- what is refused ------------------------------------------------------------------------------
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [

@@ -115,6 +115,7 @@ KINDS = np.random.default_rng, np.random.RandomState, np.random.PCG64, np.random
 COPIES = "is refused: clones, folds and workers would copy its state"
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("state", [*(kind(0) for kind in KINDS), -1, 1.5, True, "0"])
 def test_other_states_are_refused_with_the_reason(state):
     message = COPIES if isinstance(state, (*KINDS[1:], np.random.Generator)) else "an int >= 0"

@@ -313,10 +313,8 @@ def test_radial_moments(rank):
     delta=st.floats(-300, -0.5).map(lambda power: 10.0**power),
 )
 def test_never_above_the_published_forms(noise, curvature, delta):
-    removed, replaced = (
-        Record(noise_multiplier=noise, curvature=curvature, adjacency=adjacency)
-        for adjacency in ("add_remove", "replace_one")
-    )
+    given = {"noise_multiplier": noise, "curvature": curvature}
+    removed, replaced = (Record(adjacency=of, **given) for of in ("add_remove", "replace_one"))
     ours = perturbation(removed).epsilon(delta)
     assert redberg(removed, ours * (1 - 1e-12)) >= delta or ours == 0
     assert ours <= redberg_renyi(removed).epsilon(delta) * (1 + 1e-9)

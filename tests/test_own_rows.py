@@ -38,9 +38,8 @@ def test_scores_of_the_rows_of_the_fit_warn_once(case):
 def test_searches_warn_and_their_lent_rows_do_not():
     case = CASES[0]
     X, y = case.data(60)
-    search = PrivateSearchCV(
-        case.model(), {"clip": ["auto", 0.5]}, epsilon=2.0, delta=1e-4, expected_trials=2
-    )
+    options = {"epsilon": 2.0, "delta": 1e-4, "expected_trials": 2}
+    search = PrivateSearchCV(case.model(), {"clip": ["auto", 0.5]}, **options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         search.fit(X, y)

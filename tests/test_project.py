@@ -18,10 +18,8 @@ def test_one_version_everywhere():
     version = PROJECT["version"]
     assert skdpdyn.__version__ == version
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
-    entries = re.findall(
-        r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.M
-    )
-    assert entries[0] == version
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", changes, re.M)[0] == version
     assert f"| {'.'.join(version.split('.')[:2])} | yes |" in (ROOT / "SECURITY.md").read_text()
 
 
@@ -64,16 +62,10 @@ def test_the_readme_has_two_commands():
 def test_lines_of_pages_have_at_most_100_columns():
     """Rendered code blocks are cut off beyond that; ruff reads the lines of code."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "doc").rglob("*.rst"), *(ROOT / ".ci").iterdir()]
-    pages = [
-        page for page in pages if "generated" not in page.parts and "gallery" not in page.parts
-    ]
-    long = [
-        f"{page.relative_to(ROOT)}:{number}"
-        for page in pages
-        if page.name not in ("audit.rst", "sg_execution_times.rst")  # which programs write
-        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
-        if len(line) > 100
-    ]
+    pages = [page for page in pages if not {"generated", "gallery"} & {*page.parts}]
+    pages = [page for page in pages if page.name not in ("audit.rst", "sg_execution_times.rst")]
+    lines = {page.name: page.read_text(encoding="utf-8").splitlines() for page in pages}
+    long = [(name, line) for name in lines for line in lines[name] if len(line) > 100]
     assert len(pages) > 30
     assert not long
 
@@ -153,11 +145,8 @@ def test_the_page_of_questions_names_tests_that_exist():
 def test_pages_show_more_than_true():
     """At most one output in eight is a bare True or False: a page shows numbers and tables."""
     pages = [ROOT / "README.md", *(ROOT / "doc").rglob("*.rst")]
-    outputs = re.findall(
-        r"^ *(?:>>>|\.\.\.) .*\n *(?!>>>|\.\.\.)(\S.*)$",
-        "\n".join(page.read_text() for page in pages),
-        re.M,
-    )
+    text = "\n".join(page.read_text() for page in pages)
+    outputs = re.findall(r"^ *(?:>>>|\.\.\.) .*\n *(?!>>>|\.\.\.)(\S.*)$", text, re.M)
     bare = [output for output in outputs if output in ("True", "False")]
     assert 8 * len(bare) <= len(outputs) > 80
 

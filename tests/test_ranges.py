@@ -251,14 +251,9 @@ def test_units_and_places_of_columns_do_not_matter(law):
     assert np.ptp(list(scores.values())) <= 0.002
 
 
-ODD = {
-    "of 64 bits": np.repeat([[2**63 - 1, -(2**63), 0, 1]], 4000, axis=0),
-    "flags": Z > 0,
-    "constant": np.full((4000, 4), 7.0),
-    "tiny": Z * 1e-300,
-    "huge": np.clip(Z, -1, 1) * 1e300,
-    "both": Z * [1e300, 1e-300, 1.0, 0.0],
-}
+ODD = {"of 64 bits": np.repeat([[2**63 - 1, -(2**63), 0, 1]], 4000, axis=0), "flags": Z > 0}
+ODD |= {"constant": np.full((4000, 4), 7.0), "both": Z * [1e300, 1e-300, 1.0, 0.0]}
+ODD |= {"tiny": Z * 1e-300, "huge": np.clip(Z, -1, 1) * 1e300}
 
 
 @pytest.mark.filterwarnings("ignore:random_state")

@@ -215,10 +215,8 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
     X, y = rows(15, 2)
     objective = problem(logistic, X, alpha=1.0)
     mechanism = batches(1 / 15, 1e-12, 1, diameter=1e9)
-    steps = [
-        BassilySGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
-        for seed in range(2000)
-    ]
+    run = partial(BassilySGD().solve, objective, mechanism, LocalRows(X, y))
+    steps = [run(generator=generator(seed)) for seed in range(2000)]
     mean, expected = np.mean(steps, axis=0), -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
     error = 6 * np.std(steps, axis=0) / math.sqrt(2000)  # failure probability below 1e-8 each
     np.testing.assert_array_less(np.abs(mean - expected), error)

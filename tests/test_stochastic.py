@@ -7,27 +7,14 @@ from itertools import combinations, product
 import numba
 import numpy as np
 import pytest
-from problems import (
-    StepNoise,
-    data,
-    descend_on_batches,
-    descended,
-    generator,
-    pairwise,
-    problem,
-)
+from problems import StepNoise, data, descend_on_batches, descended, generator, pairwise, problem
 from scipy import sparse, stats
 
 from skdpdyn.core.losses import LOSSES, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
 from skdpdyn.kernels import draws as kernel
-from skdpdyn.kernels.draws import (
-    FixedBatches,
-    FreshBatches,
-    PoissonBatches,
-    law_of_block,
-)
+from skdpdyn.kernels.draws import FixedBatches, FreshBatches, PoissonBatches, law_of_block
 from skdpdyn.privacy import PoissonSubsampled, subsampling
 
 LAYOUTS = {"dense": np.ascontiguousarray, "csr": sparse.csr_array}
@@ -213,10 +200,8 @@ def test_fixed_batches_follow_the_order_epoch_after_epoch(size):
 
 N_STEPS = 23
 N_REPLICATES = 5_000 if numba.config.DISABLE_JIT else 100_000
-SCHEDULE = {
-    "step_size": np.linspace(0.5, 0.2, N_STEPS),
-    "noise_std": np.linspace(0.01, 0.03, N_STEPS),
-}
+SIZES, NOISE = np.linspace(0.5, 0.2, N_STEPS), np.linspace(0.01, 0.03, N_STEPS)
+SCHEDULE = {"step_size": SIZES, "noise_std": NOISE}
 
 
 def run(objective, X, y, batches, seed=0, **options):
