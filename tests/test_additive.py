@@ -26,10 +26,8 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import row_norms
-from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
-from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
 from skdpdyn.training.additive import read_cells
@@ -418,9 +416,6 @@ def test_levels_are_bought(adjacency, tmp_path):
 
 
 def test_what_cannot_pay_for_levels_says_so():
-    search = PrivateSearchCV(clone(PRIVATE).set_params(random_state=None), {"clip": [0.3, 0.6]})
-    with pytest.raises(UnsupportedMechanismError, match="cannot buy levels of text"):
-        search.fit(FRAME, Y)
     with pytest.raises(ValueError, match=r"epsilon=1000.*no delta for levels of text"):
         clone(PRIVATE).set_params(epsilon=1000.0).fit(FRAME, Y)
     with pytest.raises(ValueError, match=r"threshold=0\.5"):

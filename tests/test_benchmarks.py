@@ -134,9 +134,9 @@ def test_every_constant_is_changed_where_it_is_read():
     problem = common.Problem(X, y, private)
     gains = constants.gains(problem, 1.0, 0, np.arange(4000), np.arange(4000, 5000))
     touched = {name for (name, _), gain in gains.items() if gain}
-    # 4,000 records are strong enough for a matrix of three columns and for no clip, too weak for a
-    # tenth of the rows to be kept as they are, and for the most steps, at half and at double
-    untouched = {"matrix_strength", "clip", "radius_quantile", "most_steps"}
+    # 4,000 records are enough for a matrix of three columns and for no clip, and too few for the
+    # most steps, at half and at double
+    untouched = {"matrix_strength", "clip", "most_steps"}
     assert touched == set(constants.PLACES) - untouched
     assert all(np.isfinite(gain) for gain in gains.values())
     assert {name: getattr(rules, name) for name in before} == before
