@@ -226,17 +226,6 @@ def test_a_search_takes_pure_trials():
     assert ApproximateDP(0.1, 1e-9)._renyi_curve() is None
 
 
-@pytest.mark.system
-@pytest.mark.slow
-def test_calibration_is_monotone_in_every_argument():
-    """A few of the pairs that `python -m benchmarks theory accounting` draws."""
-    from benchmarks.theory import larger_needs
-
-    pairs = larger_needs(2, np.random.default_rng(1))
-    assert len(pairs) == 2
-    assert all(less <= more for *_, less, more in pairs)
-
-
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("noise_multiplier", [0.02, 0.025])
 def test_hardly_any_noise_hides_no_member(noise_multiplier, adjacency):

@@ -1,7 +1,6 @@
 """The low bits of what is released: an attack that reads them, and its end.
 
-The attacker of each release knows everything but its noise: the computed point on either of two
-neighbouring data sets, earlier releases and noise, batches. So a way out is listened to on one data
+The attacker of each release knows everything but its noise. So a way out is listened to on one data
 set, what was released is repeated on its neighbour, and points that differ are released again many
 times, of either data set at random.
 

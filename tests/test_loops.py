@@ -1,6 +1,5 @@
-"""How long a fit takes may tell of records. What runs is counted on neighbours: functions of the
-package, passes over the rows and rows in each, with the same outcomes of all releases. What steps
-read is public or released, so the counts are equal, except where a minimiser stops by itself.
+"""How long a fit takes may tell of records: functions of the package, passes over the rows and rows
+in each are counted on neighbours, and equal except where a minimiser stops by itself.
 """
 
 import sys
