@@ -9,7 +9,6 @@ from problems import StepNoise, descend, descended, generator, pairwise, problem
 from scipy import stats
 from spending import spent
 
-from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
@@ -154,16 +153,6 @@ def test_every_iterate_is_projected():
         assert np.linalg.norm(solved(objective, mechanism, X, y, seed)) <= 0.01 * (1 + 1e-12)
 
 
-def test_the_ball_has_a_sharp_edge():
-    X = np.zeros((5, 3))
-    objective = problem(logistic, X, alpha=0.0, intercept_scaling=0.0)
-    for norm in (1 - 1e-9, 1 + 1e-9, 1.0004):
-        theta = np.array([norm, 0.0, 0.0])
-        rows = LocalRows(X, np.ones(5))
-        descend(theta, objective, rows, np.ones(1), np.zeros(1), 1.0, generator())
-        assert theta[0] == pytest.approx(min(norm, 1.0), rel=1e-14)
-
-
 # --- hyperparameters ------------------------------------------------------------------------------
 
 
@@ -248,20 +237,6 @@ def test_cooled_time_factor_by_hand():
     assert second * d * (2 / (n * mu)) ** 2 / (2 * 0.25) == pytest.approx(1 / 8)
     removed = cooled_time_factor(mu, n_samples=n, n_parameters=d, adjacency="add_remove")
     assert removed == cooled_time_factor(mu, n_samples=2 * n, n_parameters=d)
-
-
-def test_attributes_of_a_cooled_fit_are_those_of_the_first_step():
-    X, y = rows(150, 2)
-    model = PrivateLogisticRegression(epsilon=20.0, classes=[0, 1], conditioning=None).fit(X, y)
-    assert model.step_size_ == model.mechanism_.step_size[0] > model.mechanism_.step_size[-1]
-    assert model.n_iter_ == model.mechanism_.step_size.size
-    assert model.sigma_ == pytest.approx(
-        model.noise_multiplier_ * model.mechanism_.sensitivity * math.sqrt(model.step_size_ / 2)
-    )
-    assert model.privacy_ == last_iterate(model.mechanism_)
-    assert 20.0 * (1 - 1e-6) < model.epsilon_ <= 20.0
-    for bound in ("composition", "langevin", "last_iterate"):
-        assert model.set_params(bound=bound).privacy_cost(3_000, 2).epsilon(1 / 3_000**2) <= 20.0
 
 
 @pytest.mark.parametrize(

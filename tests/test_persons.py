@@ -23,7 +23,7 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
-from skdpdyn.privacy import calibrate, check_report, tightest
+from skdpdyn.privacy import calibrate, tightest
 from skdpdyn.solvers import NoisySGD, OutputPerturbation, SufficientStatistics
 
 N, D, MOST = 60, 4, 1000
@@ -236,17 +236,6 @@ def test_rows_of_a_person_are_used_up_to_the_public_number():
     model = PrivateLogisticRegression(classes=[0, 1], max_rows_per_person=1, random_state=1)
     by = quietly(model, X3, wrong, groups=np.repeat(np.arange(N_ROWS), 3)).coef_
     assert np.array_equal(by, quietly(model, X, Y).coef_)
-
-
-def test_a_report_says_whom_it_is_for_and_passes_its_own_check():
-    model = quietly(PrivateLogisticRegression(classes=[0, 1]), X, Y, groups=OWNERS)
-    report = model.privacy_report()
-    assert "one person" in report.to_text()
-    assert "every single person" in report.to_model_card()
-    assert f"{model.n_samples_} persons" in report.to_text()
-    check_report(report.to_json())
-    assert "of one person" in model._spent()
-    assert "one person, with" not in quietly(model, X, Y).privacy_report().to_text()
 
 
 NO_PROOF = [NoisySGD(sampling=sampling) for sampling in ("cyclic", "one_pass")]

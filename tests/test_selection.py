@@ -13,7 +13,6 @@ from scipy import optimize, stats
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy import (
     ApproximateDP,
-    Composition,
     Gaussian,
     GaussianDP,
     PoissonSubsampled,
@@ -21,11 +20,9 @@ from skdpdyn.privacy import (
     Selection,
     SubsampledDP,
     WithoutReplacement,
-    composition,
     recursion,
     selection,
     subsampling,
-    tightest,
 )
 from skdpdyn.privacy.guarantees import LargestCurve, LinearCurve
 from skdpdyn.privacy.mechanisms import log_inverse_gamma
@@ -189,13 +186,3 @@ def test_senseless_selections_are_refused():
             Selection(**{"trial": GaussianDP(0.1), "expected_trials": 5.0, name: value})
     with pytest.raises(ValueError, match="must be a guarantee"):
         Selection(trial=Gaussian(3.0), expected_trials=5.0)
-
-
-def test_tightest_knows_the_sharper_form():
-    record = Selection(trial=tightest(Gaussian(5.0)), expected_trials=10.0, shape=math.inf)
-    assert record.trial == composition(Gaussian(5.0))
-    best = tightest(record, delta=1e-6)
-    assert best.bound == "selection"
-    assert best.guarantee.epsilon(1e-6) < 0.9 * selection(record).epsilon(1e-6)
-    twice = tightest(Composition((record, record)))
-    assert twice.guarantee.epsilon(1e-6) > best.guarantee.epsilon(1e-6)

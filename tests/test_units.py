@@ -24,7 +24,6 @@ from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_priva
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,
-    Gaussian,
     GaussianDP,
     PerturbedObjectiveDP,
     PrivacyLossDP,
@@ -34,13 +33,10 @@ from skdpdyn.privacy import (
     SubsampledDP,
     check_report,
     from_json,
-    privacy_report,
     selection,
-    tightest,
     to_json,
 )
 from skdpdyn.privacy.accountants.contraction import ContractedDP
-from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, checked_guarantee, composed, largest
 from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.numerical import SampledGaussian, TruncatedGaussian
@@ -342,14 +338,3 @@ def test_searches_of_scikit_learn_by_person_are_refused(routed):
 
 
 # --- filters --------------------------------------------------------------------------------------
-
-
-def test_a_record_of_what_ran_has_no_unit_of_its_own():
-    """Whom noise protects is what neighbours of the sum differ in: the fit knows."""
-    release = Gaussian(4.0)
-    person = tightest(release).guarantee.with_unit("person")
-    report = privacy_report(release, person, delta=DELTA, bound="composition")
-    assert "protected: one person, with all rows" in report.to_text()
-    check_report(report.to_json())
-    assert not hasattr(release, "unit")
-    assert Filter("gdp").fixed_for(skdpdyn.privacy.Budget(1.0, DELTA)) == Filter("gdp")
