@@ -1,11 +1,8 @@
 """scikit-learn's own contract: every check, none expected to fail."""
 
 import pytest
-from sklearn.base import is_classifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import (
-    check_class_weight_classifiers,
-    check_classifiers_train,
     parametrize_with_checks,
 )
 
@@ -62,25 +59,3 @@ def test_estimator(estimator, check):
 @parametrize_with_checks(ESTIMATORS + SEARCHES)
 def test_every_estimator(estimator, check):
     check(estimator)
-
-
-def _with_good_scores(estimator):
-    """Return the estimator as one whose scores the checks look at."""
-
-    class Good(type(estimator)):
-        def __sklearn_tags__(self):
-            tags = super().__sklearn_tags__()
-            tags.classifier_tags.poor_score = False
-            return tags
-
-    return Good(**estimator.get_params())
-
-
-@pytest.mark.parametrize("estimator", [one for one in ESTIMATORS if is_classifier(one)], ids=str)
-def test_scores_of_classifiers(estimator):
-    good = _with_good_scores(estimator)
-    check_classifiers_train(type(estimator).__name__, good)
-    if isinstance(estimator, PrivateGAMClassifier):
-        return  # its map of 50 rows is public, and its curves need more of them
-    good.set_params(epsilon=20.0, conditioning=None, data_norm=60.0)
-    check_class_weight_classifiers(type(estimator).__name__, good)
