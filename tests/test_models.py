@@ -233,9 +233,6 @@ def test_sparse_rows_of_either_precision_are_predicted_as_dense_ones(case, conta
         np.testing.assert_allclose(fitted.predict_proba(rows), fitted.predict_proba(X), rtol)
 
 
-# --- inside scikit-learn --------------------------------------------------------------------------
-
-
 # --- what it refuses ------------------------------------------------------------------------------
 
 

@@ -335,6 +335,3 @@ def test_searches_of_scikit_learn_by_person_are_refused(routed):
             quietly(price, search)
     with pytest.raises(UnsupportedMechanismError, match="Use PrivateSearchCV"):
         quietly(search_privacy, routed, cv=3, n_samples=N, n_features=2)
-
-
-# --- filters --------------------------------------------------------------------------------------
