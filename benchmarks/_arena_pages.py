@@ -90,8 +90,7 @@ def losses(lines):
     heads = "".join(f"{f'at {epsilon:g}':>10}" for epsilon in EPSILONS)
     text += "What boosting without privacy has over our additive model, replace_one\n"
     text += f"  {'table':<11}{'boosting':>10}{heads}\n"
-    best = additive[additive["relation"] == "replace_one"]
-    best = best.set_index(["table", "epsilon"])["score"]
+    best = additive[additive["relation"] == "replace_one"].set_index(["table", "epsilon"])["score"]
     boosting = lines[lines["model"] == "boosting without privacy"]
     for table, score in boosting.drop_duplicates("table").set_index("table")["score"].items():
         gaps = (score - best.get((table, epsilon), np.nan) for epsilon in EPSILONS)
@@ -122,14 +121,15 @@ def readme_table(lines):
         "GAM .1": ("additive, replace_one", 0.1),
         "GAM 1": ("additive, replace_one", 1.0),
         "GAM 1†": ("additive, add_remove", 1.0),
-        "DP-EBM 1†": ("DP-EBM, add_remove", 1.0),
+        "DP-EBM 1†": ("DP-EBM, add_remove", "DP-EBM rate .2, add_remove", 1.0),
         "linear ‡": ("linear without privacy", 1.0),
         "boosting ‡": ("boosting without privacy", 1.0),
     }
     text = "| table | " + " | ".join(heads) + " |\n|---|" + "---|" * len(heads) + "\n"
     for table, block in lines.groupby("table", sort=False):
         found = block.set_index(["label", "epsilon"])["score"]
-        cells = (f"{found.get(key, np.nan):.3f}".replace("nan", "") for key in heads.values())
+        keys = ([(label, key[-1]) for label in key[:-1]] for key in heads.values())
+        cells = (f"{found.reindex(some).max():.3f}".replace("nan", "") for some in keys)
         name = "AUC" if block["r2"].isna().all() else "R²"
         text += f"| {table}, {name} | " + " | ".join(cells) + " |\n"
     return text
@@ -137,12 +137,11 @@ def readme_table(lines):
 
 def draw(lines):
     """Draw mean ranks over tables by epsilon, of models with lines at all, by relation."""
-    import matplotlib as mpl
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
 
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained", sharey=True)
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
     names, handles = list(dict.fromkeys(lines["model"])), {}
     for axis, relation in zip(axes, ("add_remove", "replace_one"), strict=True):
         some = lines[lines["relation"].isin([relation, "none"])]
@@ -151,7 +150,7 @@ def draw(lines):
         for model, own in some.groupby("model", sort=False):
             ranks = own.groupby("epsilon")["rank"].mean()
             style = {"ls": DASHES.get(model, "-"), "linewidth": 2.5 if model in OURS else 1.2}
-            tint = plt.get_cmap("tab20")(names.index(model))
+            tint = colormaps["tab20"](names.index(model))
             style |= {"color": "black"} if model in DASHES else {"color": tint, "marker": "o"}
             (handles[model],) = axis.plot(ranks.index, ranks, **style)
         axis.set(title=f"{relation} (black: without privacy)", xscale="log", xlabel="epsilon")

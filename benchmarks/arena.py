@@ -234,6 +234,5 @@ def main(arguments=None):
 def show(line):
     """Print a line."""
     what = "{table:>12}{model:>28}{epsilon!s:>6}{relation:>13}".format_map(line)
-    names = (name for name in SCORES if line.get(name))
-    cells = (f"{name} {line[name]} +-{line[f'{name}_error']}" for name in names)
+    cells = (f"{name} {line[name]} +-{line[f'{name}_error']}" for name in SCORES if line.get(name))
     print(f"{what}  {'  '.join(cells)}  {line['seconds']} s  {line['note']}", flush=True)
