@@ -74,7 +74,7 @@ def test_a_plan_needs_no_data():
 
 
 def test_parts_of_a_record_have_names():
-    model = PrivateLogisticRegression(diagnostics=True, **SHARED).fit(X, Y)
+    model = PrivateLogisticRegression(bounds=None, diagnostics=True, **SHARED).fit(X, Y)
     record = model.mechanism_
     assert len(record.names) == len(record.mechanisms)
     assert {"rows shortened", "column means", "second moments", "mapped lengths"} <= set(
