@@ -736,7 +736,7 @@ MUTATIONS = [
         "persons' scaler says records",
         "self._publish_plan(plan, (), unit)",
         'self._publish_plan(plan, (), "record")',
-        "tests/test_persons.py tests/test_private_scaler.py -k 'person or groups or other'",
+        "tests/test_units.py -k whom",
     ),
     Mutation(
         "records that train and score pay for the dearer of both",
