@@ -40,7 +40,7 @@ def fitted(name, table, ask):
         levels = OneHotEncoder(categories=list(table.categories.values()), sparse_output=False)
         numbers = "passthrough" if undeclared else BoundsScaler(table.bounds)
         parts = (numbers, list(table.bounds)), (levels, list(table.categories))
-        model |= {"bounds": "auto"} if undeclared else {}
+        model["bounds"] = "auto" if undeclared else None  # else of rows in [-1, 1] by public facts
         linear = (skdpdyn.PrivateRidge, skdpdyn.PrivateLogisticRegression)[binary](**model)
         model = make_pipeline(make_column_transformer(*parts, sparse_threshold=0), linear)
     warnings.simplefilter("ignore")  # of budgets that are small for so few rows
