@@ -260,7 +260,7 @@ PrivateRidge
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         reading, request = resolved(model, reading)
         one_hot, pairs = _places(model, one_hot), _checked_pairs(interactions, model, cells)
-        columns = Columns(_known(model, bounds, one_hot, cells), one_hot, cells, pairs)
+        columns = Columns(_open_bounds(model, bounds, one_hot, cells), one_hot, cells, pairs)
         fitted = _Fit.of(model, reading, Preparation.of(request), columns, unit, robust)
         model._public_columns_ = (
             *said_of("bounds", bounds),
@@ -344,11 +344,11 @@ def _places(model, one_hot):
     return groups
 
 
-def _known(model, bounds, one_hot, cells):
+def _open_bounds(model, bounds, one_hot, cells):
     """Return the bounds of columns, NaN where they are bought; dummies are 0 or 1."""
     columns = model.n_features_in_, getattr(model, "feature_names_in_", None)
-    own = cells is None
-    pairs = bounds_by_column(bounds, "bounds", *columns, partly=True) if own else cells.bounds
+    of_array = cells is None
+    pairs = bounds_by_column(bounds, "bounds", *columns, partly=True) if of_array else cells.bounds
     for group in one_hot:
         pairs[group] = np.where(np.isnan(pairs[group]), [0.0, 1.0], pairs[group])
     return pairs

@@ -372,9 +372,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         fresh = candidates.build(drawn[best], plan.trial_budget, {}, None)
         forget_rows(self.best_estimator_, fresh)
         self.best_score_ = score.in_units(scores[best])
-        model, given = last_step(self.best_estimator_), last_step(fresh)
-        for name in filter(partial(hasattr, given), facts):  # as given, not as they were lent
-            setattr(model, name, getattr(given, name))
+        model, unlent = last_step(self.best_estimator_), last_step(fresh)
+        for name in filter(partial(hasattr, unlent), facts):  # as given, not as they were lent
+            setattr(model, name, getattr(unlent, name))
         for name in _OF_ALL_TRIALS:
             setattr(model, name, getattr(self, name))
         model._sign()

@@ -106,16 +106,16 @@ class ColumnRanges(Part):
         learning.rows = learning.rows.with_ranges(ranges)
 
 
-def ranges_of(rows: Rows, known: np.ndarray, spending: Spending) -> np.ndarray:
+def ranges_of(rows: Rows, public: np.ndarray, spending: Spending) -> np.ndarray:
     """Return ranges of columns, of which those that are NaN are bought."""
-    pairs, of = known.copy(), np.isnan(known[:, 0])
+    pairs, of = public.copy(), np.isnan(public[:, 0])
     if not of.any():
-        return known
+        return public
 
     def parts(ends, split):
-        every, wanted = np.zeros_like(pairs), np.zeros_like(of)
-        every[of], wanted[of] = ends, split
-        return rows.part_counts(every, wanted)[of]
+        all_ends, is_split = np.zeros_like(pairs), np.zeros_like(of)
+        all_ends[of], is_split[of] = ends, split
+        return rows.part_counts(all_ends, is_split)[of]
 
     octaves, n_records = rows.octave_counts()[of], rows.n_records
     pairs[of] = bought_ranges(octaves, parts, spending, n_records, rows.dtype.name)

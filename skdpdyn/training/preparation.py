@@ -1,4 +1,4 @@
-"""What is bought once, before the trials of a search or the parts of a table.
+"""Facts that are bought once, before the trials of a search or the parts of a table.
 
 The facts that a fit would buy first of all, by the same parts and at the same shares: all that
 follows takes them as public.
@@ -44,7 +44,7 @@ class Preparation:
 
     @classmethod
     def of(cls, request: Request, of_persons: bool = False) -> "Preparation":
-        """Return what is bought for a request, of records or of persons."""
+        """Return the facts to buy for a request, of records or of persons."""
         parts = tuple(part for part in request.recipe.parts(request) if part.fact)
         shares = {name: of for part in parts for name, of in part.share(request).items()}
         records: dict[str, Mechanism] = {}
@@ -61,7 +61,7 @@ class Preparation:
         return bought_facts(self.parts, self.request, self.shares)
 
     def first(self, model: Any, reading: Reading, spending: Spending) -> Reading:
-        """Buy what plans rest on, and return what was read under it."""
+        """Buy the facts that plans rest on, and return the reading under them."""
         for part in self.parts:
             reading = part.first(model, reading, self.request, spending)
         return reading
@@ -79,7 +79,7 @@ class Preparation:
         return _as_parameters(model, request, of_target, reading.columns, bounds)
 
     def stand_ins(self, model: Any, target: Target | None = None) -> dict[str, Any]:
-        """Return the same in a plan, with what stands for facts that are still to be bought.
+        """Return the same for a plan, with stand-ins for facts that are still to be bought.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ def _as_parameters(model, request, of_target, columns, bounds):
 def bought_facts(
     parts: Iterable[Part], request: Request, shares: Mapping[str, Share]
 ) -> dict[str, float]:
-    """Return what parts buy in place of public facts, and the part of mu^2 that each takes."""
+    """Return the facts that parts buy, and the part of mu^2 that each takes."""
     of_facts = {part.fact: part.share(request) for part in parts if part.fact}
     return {
         fact: total_of(shares[name] for name in names) for fact, names in of_facts.items() if names
@@ -118,7 +118,7 @@ def bought_facts(
 
 
 def resolved(model: Any, reading: Reading) -> tuple[Reading, Request]:
-    """Return what was read and is asked for; targets give their facts where nothing buys them."""
+    """Return the reading and the request; targets give their facts where nothing buys them."""
     request = request_of(model, *reading.shape, reading.facts)
     if not reading.target.bought or request.buys_targets:
         return reading, request

@@ -128,10 +128,10 @@ def _buys_ranges(model, request):
     if request.expansion is not None:
         return request.start is None and bool(learns_ranges(request.expansion.columns))
     if request.ranges is not None:
-        some = bool(np.isnan(request.ranges.low).any())
-        if some:
+        are_open = bool(np.isnan(request.ranges.low).any())
+        if are_open:
             request.check_buys("bounds of some columns alone", "Give those of all")
-        return some
+        return are_open
     free = is_auto(model.data_norm) and is_auto(model.conditioning) and request.start is None
     least = rules.LEAST_RANGES_STRENGTH * math.sqrt(request.n_features)
     pays = request.recipe.maps and not request.is_sparse and request.strength >= least
