@@ -138,7 +138,7 @@ PrivateRidge
         0. It then has the length of one column, and noise is smaller; others are shortened to it.
     categories : dict, "auto" or None, default=None
         Columns of a frame X that hold levels, and the public levels of each, or "auto" in place of
-        them: 5 to 15 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
+        them: 5 to 20 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
         place of the dict: so of all columns of text; so of those that a dict leaves out. Another
         part of the budget counts levels; those that are too rare to be told are pooled, the
         commonest is the reference, and the table says which. Other and missing values are levels

@@ -783,8 +783,8 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     Parameters
     ----------
     target_bounds : tuple (low, high), "auto" or "from_y", default="auto"
-        Public bounds of the target; targets beyond count as the nearer end. "auto": 1 or 2 % of
-        mu^2, of few records up to 20 %, buy a range that nearly all targets are in; a ``start``
+        Public bounds of the target; targets beyond count as the nearer end. "auto": 0.2 to 1 % of
+        mu^2, of few records up to 10 %, buy a range that nearly all targets are in; a ``start``
         lends its own. Those of records too few for that (below 830 at epsilon 1 and 9,117 at 0.1)
         are taken from y, with a PrivacyLeakWarning, as "from_y" does.
 

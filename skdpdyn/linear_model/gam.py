@@ -94,7 +94,7 @@ class AdditiveModel(PrivateLinearModel):
         categories : dict, "auto" or None, default="auto"
             Public levels of the other columns: ``{column: levels}``, a list of them or a type that
             names them, such as ``pandas.CategoricalDtype``, or "auto". Columns of arrays are named
-            by their number. "auto", in place of levels or of all: 5 to 15 % of mu^2, and a tenth
+            by their number. "auto", in place of levels or of all: 5 to 20 % of mu^2, and a tenth
             of delta, buy the levels that are not rare, of all columns that are neither numbers nor
             flags nor dates; so of those that a dict leaves out. That goes by types alone, which are
             public; a column's own categories are not, for ``astype("category")`` collects them from
