@@ -77,9 +77,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         on residuals. Values below 1 clip the residuals of the longest rows further. "auto": no
         further clipping.
     target_bounds : tuple (low, high), "auto" or "from_y", default="auto"
-        Public bounds of the counts, 0 <= low < high: those outside are clipped. "auto": 1 or 2 % of
-        mu^2, of few records up to 20 %, buy an upper end that nearly all counts are below; very few
-        take it from y with a PrivacyLeakWarning, as "from_y" does.
+        Public bounds of the counts, 0 <= low < high: those outside are clipped. "auto": 0.2 to 1 %
+        of mu^2, of few records up to 10 %, buy an upper end that nearly all counts are below; very
+        few take it from y with a PrivacyLeakWarning, as "from_y" does.
 
     Attributes
     ----------
