@@ -7,7 +7,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import skdpdyn
-from skdpdyn.preprocessing import BoundsScaler
 
 NEEDS = []
 MODELS = {
@@ -38,9 +37,9 @@ def fitted(name, table, ask):
         model = kinds[binary](**model)
     else:
         levels = OneHotEncoder(categories=list(table.categories.values()), sparse_output=False)
-        numbers = "passthrough" if undeclared else BoundsScaler(table.bounds)
-        parts = (numbers, list(table.bounds)), (levels, list(table.categories))
-        model["bounds"] = "auto" if undeclared else None  # else of rows in [-1, 1] by public facts
+        parts = ("passthrough", list(table.bounds)), (levels, list(table.categories))
+        flags = [(0, 1)] * sum(map(len, table.categories.values()))
+        model["bounds"] = "auto" if undeclared else [*table.bounds.values(), *flags]
         linear = (skdpdyn.PrivateRidge, skdpdyn.PrivateLogisticRegression)[binary](**model)
         model = make_pipeline(make_column_transformer(*parts, sparse_threshold=0), linear)
     warnings.simplefilter("ignore")  # of budgets that are small for so few rows
