@@ -12,7 +12,7 @@
 
 All at delta = 0.01. Sensitivities of every other release are held by ``tests/test_spent.py``.
 
-Minutes: 6; 1 with ``--quick``, one relation and 50 fits of a canary.
+Minutes: 1; 0.5 with ``--quick``, one relation and 50 fits of a canary.
 """
 
 import csv

@@ -7,7 +7,7 @@ the numbers of rows and columns, the AUC of a model without privacy and the prev
 the planned AUC less the mean of ``--fits`` fits; ``within`` is the part of the fits that are in the
 planned interval. A fifth of the rows is kept for scores.
 
-Minutes: 15; 1 with ``--quick``, Adult's cells of 1,000 and 2,000 rows.
+Minutes: 2; 0.5 with ``--quick``, Adult's cells of 1,000 and 2,000 rows.
 """
 
 import time

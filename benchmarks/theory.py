@@ -12,7 +12,7 @@
   time of `least_noise` and of calibrations over random problems, and what they leave unspent.
 - rules: curves of `skdpdyn.core.rules` into ``--figure FILE`` (rules.png), without data.
 
-Minutes: table1 3, converging 10, accounting 12, rules 0.1; all with ``--quick`` 2.
+Minutes: table1 1, converging 10, accounting 12, rules 0.1; all with ``--quick`` 2.
 """
 
 import math
