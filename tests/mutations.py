@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "the cost of training follows from classes that were bought",
+        "bought and (facts.loss is None or request.buys_targets)",
+        "bought and facts.loss is None",
+        "tests/test_spent.py -k cannot_be_combined",
+    ),
+    Mutation(
         "half of the noise on counts of ranges",
         "noisy = spending.release(name, counts, sensitivity)",
         "noisy = spending.release(name, counts, sensitivity / 2)",

@@ -300,6 +300,12 @@ REFUSED = {
     "needs a known smoothness": lambda way: (
         way.done == "fit, Langevin's bound" and way.estimator == "PrivateSoftmaxRegression"
     ),
+    "depends on": lambda way: (
+        way.size == "many records"
+        and way.solver not in STARTS
+        and (way.done, way.estimator)
+        in [("fit, labels", "PrivateSoftmaxRegression"), ("fit, target bounds", COUNTING)]
+    ),
     "before levels are known": lambda way: way.done == "fit, levels" and way.solver == "noisy_sgd",
     "before bounds are known": lambda way: (
         way.done.endswith("ranges") and way.estimator in ADDITIVE and way.solver == "noisy_sgd"

@@ -46,7 +46,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         for part in planned.parts:
             before, reading = reading, part.first(model, reading, planned.request, spending)
             if reading is not before:  # the plan rests on it
-                planned = plan(resolved(model, reading)[1])
+                planned = planned.again(plan(resolved(model, reading)[1]))
         if model.verbose:
             _print_plan(model, planned)
         learning = _learning(planned, reading, model.n_jobs)

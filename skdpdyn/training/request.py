@@ -76,7 +76,8 @@ def request_of(
         picks=is_auto(model.solver),
     )
     request = _with_recipe(model, request, bought)
-    if facts.loss is None and bought and not request.recipe.composes:
+    to_come = bought and (facts.loss is None or request.buys_targets)
+    if to_come and not request.recipe.composes:
         model.family.loss_of(None)  # refuses where the cost depends on it
     return request
 

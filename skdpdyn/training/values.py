@@ -283,6 +283,18 @@ class Plan(Spent):
     record: Mechanism | None
     declared_mu: float
 
+    def again(self, other: "Plan") -> "Plan":
+        """Return the plan that rests on what was bought; its cost may not follow from that.
+
+        Gaussian parts compose whatever chooses them, as long as their mu^2 add up to no more;
+        curves of other runs do not.
+        """
+        if (self.record, self.declared_mu) != (other.record, other.declared_mu):
+            raise CalibrationError(
+                "what was bought changes the cost of this fit: please report this"
+            )
+        return other
+
     def check_spent(self, ran: Mechanism | None) -> None:
         """Raise unless all that was bought is within the declared plan."""
         cost = None if ran is None else composition(ran)
