@@ -41,8 +41,8 @@ class Mutation(NamedTuple):
 MUTATIONS = [
     Mutation(
         "the cost of training follows from classes that were bought",
-        "bought and (facts.loss is None or request.buys_targets)",
-        "bought and facts.loss is None",
+        "if request.buys_targets and not request.recipe.composes:",
+        "if request.buys_targets is None:",
         "tests/test_spent.py -k cannot_be_combined",
     ),
     Mutation(

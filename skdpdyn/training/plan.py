@@ -34,6 +34,8 @@ def plan(request: Request) -> Plan:
     CalibrationError
         If no noise is known to meet the budget.
     """
+    if request.buys_targets and not request.recipe.composes:
+        request.family.loss_of(None)  # refuses where the cost depends on it
     parts = request.recipe.parts(request)
     shares, left, n_before_training = _shares(request, parts)
     budget, adjacency = request.budget, request.budget.adjacency

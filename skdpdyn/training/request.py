@@ -76,8 +76,7 @@ def request_of(
         picks=is_auto(model.solver),
     )
     request = _with_recipe(model, request, bought)
-    to_come = bought and (facts.loss is None or request.buys_targets)
-    if to_come and not request.recipe.composes:
+    if facts.loss is None and bought and not request.recipe.composes:
         model.family.loss_of(None)  # refuses where the cost depends on it
     return request
 
