@@ -392,19 +392,23 @@ class LocalRows(Rows):
             statistic.projection is not None
             or (statistic.of == "mapped" and not self.map.is_diagonal)
         ):
-            to = statistic.projection
-            width = self.shape[1] if to is None else to.shape[1]
-            at_once = max(1, _DENSE_NUMBERS // (width * max(1, int(np.diff(edges).max(initial=0)))))
-            for first in range(0, edges.size - 1, at_once):
-                span = edges[first : first + at_once + 1]
-                rows, of_dense = self.part(int(span[0]), int(span[-1]))._made_dense(statistic)
-                rows.add_to(total, of_dense, span - span[0])
+            self._add_made_dense(total, statistic, edges)
             return
         else:
             run = self._pass(statistic)
         if statistic.kind in (OCTAVES, SPLIT):  # exact, however they are added up
             edges = edges[np.linspace(0, edges.size - 1, self.n_threads + 1).astype(np.intp)]
         add_up(run, edges, total, self.n_threads)
+
+    def _add_made_dense(self, total, statistic, edges):
+        """Add the sums of sparse rows, of which a part at a time is made dense."""
+        to = statistic.projection
+        width = self.shape[1] if to is None else to.shape[1]
+        at_once = max(1, _DENSE_NUMBERS // (width * max(1, int(np.diff(edges).max(initial=0)))))
+        for first in range(0, edges.size - 1, at_once):
+            span = edges[first : first + at_once + 1]
+            rows, of_dense = self.part(int(span[0]), int(span[-1]))._made_dense(statistic)
+            rows.add_to(total, of_dense, span - span[0])
 
     def _made_dense(self, statistic):
         """Return dense rows, or the sketches of rows, and the statistic of them."""

@@ -57,11 +57,7 @@ class Cells:
         Of a column of numbers with ``gaps``, missing is a level beside them, and the number is the
         middle of the bounds there.
         """
-        categories = {} if categories is None else categories
-        if hasattr(X, "columns") and (is_auto(categories) or isinstance(categories, Mapping)):
-            kinds = zip(X.columns, X.dtypes, strict=True)
-            text = dict.fromkeys((key for key, kind in kinds if is_text(str(kind))), "auto")
-            categories = text if is_auto(categories) else {**text, **categories}
+        categories = _with_text(X, {} if categories is None else categories)
         is_frame = hasattr(X, "columns") and isinstance(categories, Mapping)
         if not is_frame or not {*categories, *gaps} <= set(X.columns) or {*categories} & {*gaps}:
             raise ValueError(
@@ -134,6 +130,15 @@ class Cells:
         return ChosenLevels(
             tuple(reference for reference, _ in of_columns), [one for _, one in of_columns]
         )
+
+
+def _with_text(X, categories):
+    """Return levels of columns, of which those of text that are not named are bought."""
+    if not hasattr(X, "columns") or not (is_auto(categories) or isinstance(categories, Mapping)):
+        return categories
+    kinds = zip(X.columns, X.dtypes, strict=True)
+    text = dict.fromkeys((key for key, kind in kinds if is_text(str(kind))), "auto")
+    return text if is_auto(categories) else {**text, **categories}
 
 
 @dataclass(frozen=True, eq=False)

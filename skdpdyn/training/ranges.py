@@ -162,18 +162,22 @@ def _ends_above_noise(noisy, false, is_small=None, hidden=0.0):
         if pair is None:
             strongest = (int(np.argmax(cells)),) * 2
             pair = strongest if is_small is None else _folded(cells, least, is_small)
-        first, last = pair
-        beside = (cells > _BESIDE) & (is_small is None or is_small)
-        while first > 0 and beside[first - 1]:
-            first -= 1
-        while last < cells.size - 1 and beside[last + 1]:
-            last += 1
+        first, last = _widened(*pair, (cells > _BESIDE) & (is_small is None or is_small))
         if is_small is not None and first < last:
             doubt, zero = is_small & (cells > hidden), cells.size // 2
             first -= int(0 < first < zero and doubt[first - 1])
             last += int(zero < last < cells.size - 1 and doubt[last + 1])
         ends[row] = first, last
     return ends
+
+
+def _widened(first, last, beside):
+    """Return the first and the last cell of a range with those beside it that belong to it."""
+    while first > 0 and beside[first - 1]:
+        first -= 1
+    while last < beside.size - 1 and beside[last + 1]:
+        last += 1
+    return first, last
 
 
 def _standing_out(cells, least):

@@ -111,9 +111,7 @@ def _ranges_of(model, request):
         return lent
     if request.is_sparse:
         raise ValueError("bounds would make sparse rows dense: use bounds=None, or X.toarray()")
-    names = getattr(model, "feature_names_in_", None)
-    if isinstance(bounds, dict) and not hasattr(model, "n_features_in_"):  # no names yet
-        names = [*bounds, *[None] * request.n_features][: request.n_features]
+    names = _names_of(model, bounds, request.n_features)
     pairs = bounds_by_column(bounds, "bounds", request.n_features, names, partly=True)
     of_start = getattr(model.start, "ranges_", None) if lent is None else lent.pairs
     if of_start is not None:
@@ -121,6 +119,13 @@ def _ranges_of(model, request):
     if lent is not None and not np.array_equal(lent.pairs, pairs):
         raise ValueError("bounds are others than those of conditioning: use bounds='auto'")
     return None if is_auto(bounds) and np.isnan(pairs).all() else Ranges(*pairs.T)
+
+
+def _names_of(model, bounds, n_features):
+    """Return names of columns: those of the model's fit, or before it those that bounds have."""
+    if isinstance(bounds, dict) and not hasattr(model, "n_features_in_"):
+        return [*bounds, *[None] * n_features][:n_features]
+    return getattr(model, "feature_names_in_", None)
 
 
 def _buys_ranges(model, request):
