@@ -43,7 +43,8 @@ print(f"{far_X.npartitions} partitions on {len(client.scheduler_info()['workers'
 # %%
 # One call. What it costs is known before, from public numbers, as ever.
 
-model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True]).fit(far_X, far_y)
+model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], bounds=None)
+model.fit(far_X, far_y)
 print("epsilon", round(model.epsilon_, 6))
 print("cost as foretold:", model.privacy_ == model.privacy_cost(*X.shape))
 accuracy = (model.predict(far_X) == far_y).mean().compute()  # predictions stay on the workers
@@ -52,7 +53,7 @@ print(f"accuracy {accuracy:.2f}")
 # %%
 # A seed, which is for tests and makes a fit not private, shows that both do the same.
 
-seeded = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], random_state=0)
+seeded = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], bounds=None, random_state=0)
 there = seeded.fit(far_X, far_y).coef_.ravel()
 here = seeded.fit(X, y).coef_.ravel()
 print("on the cluster and in memory, the same bits:", bool(np.array_equal(there, here)))

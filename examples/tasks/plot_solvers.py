@@ -43,7 +43,9 @@ print(f"{'epsilon':24s}", *(f"{epsilon:7g}" for epsilon in epsilons))
 for place, (solver, name) in enumerate(solvers.items()):
     scores = []
     for epsilon in epsilons:
-        model = PrivateLogisticRegression(epsilon=epsilon, classes=["<=50K", ">50K"], solver=solver)
+        model = PrivateLogisticRegression(
+            epsilon=epsilon, classes=["<=50K", ">50K"], bounds=None, solver=solver
+        )
         scores.append([model.fit(X_train, y_train).score(X_test, y_test) for _ in range(3)])
     print(f"{solver:24s}", *(f"{np.mean(score):7.3f}" for score in scores))
     beside = np.multiply(epsilons, 1.03 ** (place - 2))  # so that error bars do not hide each other
