@@ -379,7 +379,7 @@ def distinct(names: Iterable[str], reserved: Iterable[Any] = ()) -> list[str]:
 
     Examples
     --------
-    >>> distinct(["other", "other"], taken=["(other)"])
+    >>> distinct(["other", "other"], reserved=["(other)"])
     ['other', '((other))']
     """
     names_so_far: list[str] = []
