@@ -438,6 +438,17 @@ def test_a_search_buys_facts_once_before_its_trials(kind, monkeypatch):
         assert chosen.best_estimator_.expansion_.columns[-1].levels == ("down", "up")
 
 
+def test_a_search_keeps_what_candidates_ask_for():
+    """Bounds of their own, and weights of labels of which some are no class, as in a fit."""
+    rows, labels = data(4000)
+    ridge = PrivateRidge(bounds={0: (-3, 9)}, target_bounds=(-1, 2))
+    chosen = PrivateSearchCV(ridge, {"bounds": [{0: (0, 1)}]}, epsilon=3.0, expected_trials=2)
+    grid = {"class_weight": [{7: 2.0, 0: 1.0}]}
+    weighted = PrivateSearchCV(PrivateLogisticRegression(), grid, epsilon=3.0, expected_trials=2)
+    assert chosen.fit(rows, labels).best_estimator_.ranges_[0].tolist() == [0, 1]
+    assert weighted.fit(rows, labels).best_estimator_.classes_.tolist() == [0, 1]
+
+
 def test_a_cost_that_rests_on_facts_is_refused_before_they_are_bought():
     grid = {"solver": ["objective_perturbation"]}
     chosen = PrivateSearchCV(PrivateSoftmaxRegression(), grid, epsilon=3.0)

@@ -99,13 +99,23 @@ class Candidates:
             lent.pop("bounds", None)
         if "categories" in lent and not same:
             lent["categories"] = None if is_auto(model.categories) else model.categories
+        weights = getattr(model, "class_weight", None)
+        if isinstance(weights, dict) and "classes" in facts and listed(base.classes) is None:
+            # a fit ignores those of others, where classes are bought
+            labels = set(facts["classes"].tolist())
+            lent["class_weight"] = {label: of for label, of in weights.items() if label in labels}
         return lent
 
 
 def _takes_bounds(model, base):
     """Return whether bounds that were bought for ``base`` are what a model would buy itself."""
     if not is_auto(model.bounds):
-        return isinstance(model.bounds, dict) and isinstance(base.bounds, dict)
+        if not (isinstance(model.bounds, dict) and isinstance(base.bounds, dict)):
+            return False
+        same = model.bounds.keys() == base.bounds.keys()
+        return same and all(
+            np.array_equal(of, base.bounds[key]) for key, of in model.bounds.items()
+        )
     free = is_auto(model.data_norm) and is_auto(model.conditioning) and model.start is None
     return free or model.family.expand is not None
 
