@@ -368,16 +368,20 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)
             return
         best = int(np.argmax(scores))
-        self.best_estimator_, self.best_params_ = outcomes[best][0], drawn[best]
-        fresh = candidates.build(drawn[best], plan.trial_budget, {}, None)
-        forget_rows(self.best_estimator_, fresh)
-        self.best_score_ = score.in_units(scores[best])
-        model, unlent = last_step(self.best_estimator_), last_step(fresh)
-        for name in filter(partial(hasattr, unlent), facts):  # as given, not as they were lent
+        self.best_params_, self.best_score_ = drawn[best], score.in_units(scores[best])
+        as_given = candidates.build(drawn[best], plan.trial_budget, {}, None)
+        self._publish_winner(outcomes[best][0], as_given, facts)
+
+    def _publish_winner(self, winner, as_given, facts):
+        """Set the winner, with parameters as they were given and the cost of all trials."""
+        forget_rows(winner, as_given)
+        model, unlent = last_step(winner), last_step(as_given)
+        for name in filter(partial(hasattr, unlent), (*facts, "class_weight")):
             setattr(model, name, getattr(unlent, name))
         for name in _OF_ALL_TRIALS:
             setattr(model, name, getattr(self, name))
         model._sign()
+        self.best_estimator_ = winner
 
     def _sources(self):
         return Candidates(self.estimator, self.param_grid).sources()
