@@ -91,7 +91,7 @@ class Candidates:
         return estimator.set_params(**{name: quiet[last] for name, last in names if last in quiet})
 
     def _lent(self, candidate, model, base, facts):
-        """Return the facts that a candidate lacks: those of columns if it has the same ones."""
+        """Return facts for a candidate; those of columns only if its columns are the same."""
         lent = {name: of for name, of in facts.items() if hasattr(model, name)}
         stem = name_of("", self.estimator)
         same = all(name.startswith(stem) or f"{name}__" == stem for name in candidate)
@@ -108,7 +108,7 @@ class Candidates:
 
 
 def _takes_bounds(model, base):
-    """Return whether bounds that were bought for ``base`` are what a model would buy itself."""
+    """Return whether a model would buy the same bounds as ``base``, so that it takes those."""
     if not is_auto(model.bounds):
         if not (isinstance(model.bounds, dict) and isinstance(base.bounds, dict)):
             return False

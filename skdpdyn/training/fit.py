@@ -46,7 +46,8 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         for part in planned.parts:
             before, reading = reading, part.first(model, reading, planned.request, spending)
             if reading is not before:  # the plan rests on it
-                planned = planned.again(plan(resolved(model, reading)[1]))
+                declared, planned = planned, plan(resolved(model, reading)[1])
+                declared.check_same_cost(planned)
         if model.verbose:
             _print_plan(model, planned)
         learning = _learning(planned, reading, model.n_jobs)

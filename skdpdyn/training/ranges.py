@@ -150,11 +150,11 @@ def _starts(power):
 def _ends_above_noise(noisy, false, is_small=None, hidden=0.0):
     """Return the first and the last cell of each row that stand out of noise of deviation 1.
 
-    Then cells beside them are added as long as they are likely to be no noise, and one more octave
-    of more than ``hidden``: a range that is twice as wide costs less than one that cuts many
-    numbers off. ``is_small`` is of signed cells, which are folded where none stands
-    out, and says which are octaves; where nothing does, they are those up to 1. None: of parts of
-    one range, of which the strongest one is taken.
+    Cells beside them are added while they are probably more than noise. Then one octave more is
+    added if its count is above ``hidden``: a range that is twice as wide costs less than one that
+    cuts off many numbers. ``is_small`` says which cells are single octaves; if no cell stands out,
+    cells of both signs are counted together, and if still none does, the range is [-1, 1]. With
+    None the cells are parts of one range, and the strongest is taken if none stands out.
     """
     least, ends = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):

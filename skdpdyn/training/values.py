@@ -283,17 +283,16 @@ class Plan(Spent):
     record: Mechanism | None
     declared_mu: float
 
-    def again(self, other: "Plan") -> "Plan":
-        """Return the plan that rests on what was bought; its cost may not follow from that.
+    def check_same_cost(self, anew: "Plan") -> None:
+        """Raise if a plan that was made anew, after facts were bought, costs anything else.
 
-        Gaussian parts compose whatever chooses them, as long as their mu^2 add up to no more;
-        curves of other runs do not.
+        Later Gaussian parts may follow from earlier results, as long as all mu^2 add up to no more.
+        For other bounds this is not proven.
         """
-        if (self.record, self.declared_mu) != (other.record, other.declared_mu):
+        if (self.record, self.declared_mu) != (anew.record, anew.declared_mu):
             raise CalibrationError(
                 "what was bought changes the cost of this fit: please report this"
             )
-        return other
 
     def check_spent(self, ran: Mechanism | None) -> None:
         """Raise unless all that was bought is within the declared plan."""
