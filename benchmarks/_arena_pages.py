@@ -7,7 +7,8 @@ from benchmarks._common import ROOT, TABLES
 
 DOC = ROOT / "doc"
 OURS = "linear", "additive", "linear undeclared", "additive undeclared"
-START, END = "<!-- arena: written by python -m benchmarks arena --pages -->", "<!-- end -->"
+START = "<!-- arena: written by python -m benchmarks arena --pages -->"
+END = "<!-- end -->"
 EPSILONS = 0.1, 0.3, 1.0, 3.0, 10.0
 DASHES = {"boosting without privacy": "-", "additive without privacy": ":"}
 DASHES |= {"linear without privacy": "--", "constant": "-."}
@@ -24,7 +25,8 @@ def read(path):
     lines["label"] = lines["model"].where(without, lines["model"] + ", " + lines["relation"])
     copies = [lines[~without]] + [lines[without].assign(epsilon=epsilon) for epsilon in EPSILONS]
     lines = pd.concat(copies, ignore_index=True)
-    own, relation = ~lines["model"].isin(OURS), lines["relation"] != "replace_one"
+    own = ~lines["model"].isin(OURS)
+    relation = lines["relation"] != "replace_one"
     orders = own, lines["relation"] == "none", lines["model"] == "constant", relation
     lines["place"] = sum(one.to_numpy(int) << (3 - at) for at, one in enumerate(orders))
     names = [*TABLES, *sorted(set(lines["table"]) - set(TABLES))]
@@ -142,7 +144,8 @@ def draw(lines):
 
     figure = Figure(figsize=(10, 5), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
-    names, handles = list(dict.fromkeys(lines["model"])), {}
+    names = list(dict.fromkeys(lines["model"]))
+    handles = {}
     for axis, relation in zip(axes, ("add_remove", "replace_one"), strict=True):
         some = lines[lines["relation"].isin([relation, "none"])]
         some = some[some.groupby("model")["epsilon"].transform("nunique") == len(EPSILONS)]

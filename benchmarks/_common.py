@@ -79,18 +79,21 @@ def read_table(path):
     The schema is ``NAME.schema.json``, or ``schema.json`` for all tables of a folder. The target is
     the last column that it does not name; other columns that it does not name are left out.
     """
-    name, found = path.name.partition(".csv")[0], schema_of(path)
+    name = path.name.partition(".csv")[0]
+    found = schema_of(path)
     schema = json.loads(found.read_text())
     facts = (schema.get(name) or {} for name in ("bounds", "categories"))
     # as Schema.to_json writes them, or as one writes them by hand
     facts = (dict(one["pairs"]) if list(one) == ["pairs"] else one for one in facts)
-    bounds, categories = next(facts), next(facts)
+    bounds = next(facts)
+    categories = next(facts)
     as_text = dict.fromkeys(categories, str)
     frame = pd.read_csv(path, dtype=as_text, keep_default_na=False, na_values=dict.fromkeys(bounds))
     others = [column for column in frame if column not in bounds and column not in categories]
     if not others:
         raise ValueError(f"{found} names every column of {path}: it leaves none for the target")
-    y, given = frame[others[-1]], schema.get("target_bounds")
+    y = frame[others[-1]]
+    given = schema.get("target_bounds")
     if given is None:
         first, second = schema["classes"]
         if not y.astype(str).isin([str(first), str(second)]).all():
@@ -128,7 +131,8 @@ def flights(directory=None):
 
 def all_flights(directory):
     """Return all flights of the year, where their file is, and the sample elsewhere."""
-    known, path = flights(), directory / "flights.csv.gz"
+    known = flights()
+    path = directory / "flights.csv.gz"
     if not path.exists():
         return known
     frame = pd.read_csv(path, keep_default_na=False)
@@ -141,14 +145,17 @@ def all_flights(directory):
 def magic(directory):
     """Return MAGIC, gamma or hadron."""
     with np.load(directory / "magic_telescope.npz") as data:
-        frame, y = pd.DataFrame(data["X"].astype(float), columns=list(MAGIC)), data["y"].astype(int)
+        frame = pd.DataFrame(data["X"].astype(float), columns=list(MAGIC))
+        y = data["y"].astype(int)
     return _table("magic", frame, y, MAGIC, {})
 
 
 def housing(directory):
     """Return houses in California, and their value."""
     with np.load(directory / "california_housing.npz") as data:
-        X, y, names = data["X"], data["y"], data["feature_names"].tolist()
+        X = data["X"]
+        y = data["y"]
+        names = data["feature_names"].tolist()
     frame = pd.DataFrame(X.astype(float), columns=names)
     return _table("housing", frame, y.astype(float), HOUSING, {}, (0.0, 500_001.0))
 
@@ -163,7 +170,9 @@ def california(directory):
 def swedish(directory):
     """Return classes of cars in Sweden in 1977, and the logarithm of their claims."""
     with np.load(directory / "swedish_motor_insurance.npz") as data:
-        X, y, names = data["X"].astype(float), data["y"].astype(float), data["feature_names"]
+        X = data["X"].astype(float)
+        y = data["y"].astype(float)
+        names = data["feature_names"]
     frame = pd.DataFrame(X, columns=names.astype(str))
     insured = next(name for name in frame if name.lower().startswith("insured"))
     numbers = np.log1p(frame.pop(insured))
@@ -225,7 +234,8 @@ def problem(name, directory):
     binary = partial(skdpdyn.PrivateLogisticRegression, classes=[False, True])
     if name == "pendigits":
         with np.load(directory / "pendigits.npz") as data:
-            X, y = data["X"] / 100.0, data["y"].astype(int)
+            X = data["X"] / 100.0
+            y = data["y"].astype(int)
         return Problem(X / np.linalg.norm(X, axis=1, keepdims=True), y, softmax)
     if name == "mnist":
         with np.load(directory / "mnist.npz") as data:
@@ -284,7 +294,8 @@ def scores(table, predicted):
         error = y - np.clip(predicted, *table.target_bounds)
         return {"r2": float(1 - np.mean(error**2) / np.var(y))}
     p = np.clip(np.asarray(predicted, float), 1e-6, 1 - 1e-6)
-    ranks, n_second = pd.Series(p).rank().to_numpy(), y.sum()
+    ranks = pd.Series(p).rank().to_numpy()
+    n_second = y.sum()
     below = ranks[y == 1].sum() - n_second * (n_second + 1) / 2
     bins = np.array_split(np.argsort(p, kind="stable"), 10)
     return {

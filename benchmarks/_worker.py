@@ -15,7 +15,8 @@ from pathlib import Path
 from benchmarks._common import read_table, scores, splits
 
 FEW = 2_000  # rows of a fit that compiles
-SLOW, SPLITS_OF_SLOW = 60.0, 3  # seconds of CPU
+SLOW = 60.0
+SPLITS_OF_SLOW = 3  # seconds of CPU
 
 
 def status(field):
@@ -42,11 +43,15 @@ def cpu_seconds():
 
 def fit(module, table, asked, split, rows):
     """Fit a model on a split; return its scores, seconds of CPU and MB beyond the table."""
-    train, test = table.taken(rows[0]), table.taken(rows[1])
+    train = table.taken(rows[0])
+    test = table.taken(rows[1])
     ask = {**asked, "delta": 1 / len(train.y) ** 2, "seed": split}
-    before, start, wall = peak_cleared(), cpu_seconds(), time.perf_counter()
+    before = peak_cleared()
+    start = cpu_seconds()
+    wall = time.perf_counter()
     predict = module.fitted(asked["model"], train, ask)
-    seconds, wall = cpu_seconds() - start, time.perf_counter() - wall
+    seconds = cpu_seconds() - start
+    wall = time.perf_counter() - wall
     memory = None if before is None else status("VmHWM") - before
     found = scores(test, predict(test.X))
     return {"seconds": seconds, "wall": wall, "megabytes": memory, **found}
@@ -54,16 +59,19 @@ def fit(module, table, asked, split, rows):
 
 def main(name, path, asked):
     """Print a line for each fit, and one for each error."""
-    module, table = importlib.import_module(f"benchmarks.rivals.{name}"), read_table(Path(path))
+    module = importlib.import_module(f"benchmarks.rivals.{name}")
+    table = read_table(Path(path))
     package = getattr(sys.modules.get(module.PACKAGE), "__version__", None)
     facts = {"rows": len(table.y), "version": package or version(module.PACKAGE)}
     print(json.dumps(facts), flush=True)
-    slow, pairs = set(), {}
+    slow = set()
+    pairs = {}
     for line in Path(asked).read_text().splitlines():
         one = json.loads(line)
         if one["model"] in slow:
             continue
-        n_splits, times = one.pop("splits"), []
+        n_splits = one.pop("splits")
+        times = []
         try:
             if not module.NEEDS:
                 few = table.taken(splits(len(table.y), 1)[0][0][:FEW])

@@ -75,7 +75,8 @@ def environment(folder, module, needs):
     if not needs:
         return sys.executable
     root = folder.resolve() / module
-    python, done = root / "bin" / "python", root / "needs.txt"
+    python = root / "bin" / "python"
+    done = root / "needs.txt"
     if not done.exists() or done.read_text() != "\n".join(needs):
         print(f"making {root} with {' '.join(needs)}", flush=True)
         venv.create(root, with_pip=True, clear=True)
@@ -112,9 +113,11 @@ def fits(python, module, path, questions, folder, seconds):
     try:
         done = subprocess.run(run, timeout=seconds, **options)
         why = done.stderr.decode().splitlines()[-1:] or ["ended by a signal"]
-        why, out = why[0] if done.returncode else "", done.stdout
+        why = why[0] if done.returncode else ""
+        out = done.stdout
     except subprocess.TimeoutExpired as error:
-        why, out = f"stopped after {seconds:g} s", error.stdout or b""
+        why = f"stopped after {seconds:g} s"
+        out = error.stdout or b""
     records = [json.loads(line) for line in out.decode().splitlines() if line.endswith("}")]
     if why:  # of the first question that lacks answers
         answered = [(one["epsilon"], one["relation"]) for one in records[1:]]
@@ -200,9 +203,11 @@ def main(arguments=None):
     modules = options.rivals or (QUICK["modules"] if options.quick else MODULES)
     asked = {"epsilons": options.epsilon or (EPSILONS[:1] if options.quick else EPSILONS)}
     asked["splits"] = QUICK["splits"] if options.quick else N_SPLITS
-    lines, of_commit = read_lines(options.csv) if options.csv else {}, commit()
+    lines = read_lines(options.csv) if options.csv else {}
+    of_commit = commit()
     with tempfile.TemporaryDirectory() as folder:
-        folder, work = Path(folder), []
+        folder = Path(folder)
+        work = []
         files = list(tables(options, folder))
         for table, epsilon, score, value in PUBLISHED:
             line = dict(zip(KEY, (table, "S-BDT, published", str(epsilon), ""), strict=True))

@@ -55,7 +55,9 @@ NORMAL = [
     ("output_perturbation", {"method": "gradient_descent", "n_epochs": 20}),
     ("output_perturbation", {"method": "permutation_sgd", "n_epochs": 2, "batch_size": 5}),
 ]
-N_SAMPLES, N_COLUMNS, REPEATS = 20, 4001, 20
+N_SAMPLES = 20
+N_COLUMNS = 4001
+REPEATS = 20
 WHOLE = 2000, 3  # records and columns of a whole fit
 TOP = 100.0  # a curvature for which steps on conditioned rows are many, and have momentum
 FITS = {
@@ -120,11 +122,11 @@ def normal_release(name, options, adjacency, top=None, persons=None):
         classes=[0, 1],
         solver=solver,
     )
-    planned, what = (
-        plan(request_of(model, N_SAMPLES, N_COLUMNS, DataFacts(loss=CONSTANT))),
-        " ".join([name, *(f"{key}={value}" for key, value in options.items())]),
-    )
-    objective, record, claim = planned.objective, planned.mechanism, planned.guarantee.mu
+    planned = plan(request_of(model, N_SAMPLES, N_COLUMNS, DataFacts(loss=CONSTANT)))
+    what = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
+    objective = planned.objective
+    record = planned.mechanism
+    claim = planned.guarantee.mu
     if top is not None:
         with_noise = NoisyGD().adapted(objective, claim, adjacency, Learnt(top))
         record = least_noise(with_noise, planned.budget, bound="composition")
@@ -136,8 +138,10 @@ def normal_release(name, options, adjacency, top=None, persons=None):
     def data(n_rows, row, label):
         """Return empty rows and the last record, or person, whom no later step of a pass hides."""
         codes = np.append(np.arange(N_SAMPLES - 1), np.full(n_rows, N_SAMPLES - 1))
-        X, y = np.zeros((len(codes), N_COLUMNS)), np.ones(len(codes))
-        X[N_SAMPLES - 1 :, 0], y[N_SAMPLES - 1 :] = row, label
+        X = np.zeros((len(codes), N_COLUMNS))
+        y = np.ones(len(codes))
+        X[N_SAMPLES - 1 :, 0] = row
+        y[N_SAMPLES - 1 :] = label
         return rows_of(X, y, None if persons is None else codes, objective.most_rows)
 
     replaced = adjacency == Adjacency.REPLACE_ONE

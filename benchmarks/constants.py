@@ -92,7 +92,8 @@ def score(problem, epsilon, split, train, test):
 
 def gains(problem, epsilon, split, train, test):
     """Return the gain of each constant at each factor, over today's value on the same rows."""
-    found, today = {}, {}
+    found = {}
+    today = {}
     for constant, places in PLACES.items():
         for factor in FACTORS:
             n_rows = len(train)
@@ -161,7 +162,8 @@ def main(arguments=None):
     if asked.quick:
         asked.splits = 1
     names = ("adult", "flights") if asked.quick else SETS
-    problems, found = dict(loaded(names, lambda name: problem(name, asked.data))), {}
+    problems = dict(loaded(names, lambda name: problem(name, asked.data)))
+    found = {}
     for split in range(asked.splits):
         for name, data in problems.items():
             train, test = splits(len(data.y), split + 1)[split]

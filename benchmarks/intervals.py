@@ -37,7 +37,8 @@ LARGE = 20_000  # records, above which repetitions are fewer
 NOISE = 0.5  # of the linear target, whose bounds are -4 and 4
 _QUANTILE = 1.959963984540054
 _FAILS = 3.2905  # normal quantile of 99.9 %
-MOST_BINS, N_RESAMPLES = 4096, 50  # of rivals
+MOST_BINS = 4096
+N_RESAMPLES = 50  # of rivals
 
 
 def coefficients(n_features):
@@ -73,7 +74,8 @@ def truth(n_features, design, form):
     if form != "robust":
         return theta
     X = rows(np.random.default_rng(1), 1_000_000, n_features, design)
-    probability, Z = expected(X, form), np.column_stack([X, np.ones(len(X))])
+    probability = expected(X, form)
+    Z = np.column_stack([X, np.ones(len(X))])
     theta = np.zeros(n_features + 1)
     for _ in range(12):
         p = expit(Z @ theta)
@@ -120,10 +122,13 @@ def binagg(X, y, largest, mu, rng=None):
     leave.
     """
     rng = np.random.default_rng(rng)
-    mu_bins, mu_sums = mu / np.sqrt(28), 3 * mu / np.sqrt(28)
+    mu_bins = mu / np.sqrt(28)
+    mu_sums = 3 * mu / np.sqrt(28)
     bins = _privtree(X, mu_bins, rng)
-    y, d = np.clip(y, -largest, largest), X.shape[1]
-    sums, noise = [], []
+    y = np.clip(y, -largest, largest)
+    d = X.shape[1]
+    sums = []
+    noise = []
     for chosen, low, high in bins:
         reach = np.maximum(np.abs(low), np.abs(high)) * np.sqrt(d) / mu_sums
         count = chosen.size + rng.standard_normal() / mu_sums
@@ -134,8 +139,11 @@ def binagg(X, y, largest, mu, rng=None):
             noise.append(np.append(reach, 1 / mu_sums) ** 2)
     if len(sums) <= d + 1:
         return np.full((2, d + 1), np.nan)
-    sums, noise = np.array(sums), np.array(noise)
-    S, t, weight = sums[:, :-1], sums[:, -1], 1 / sums[:, -2]
+    sums = np.array(sums)
+    noise = np.array(noise)
+    S = sums[:, :-1]
+    t = sums[:, -1]
+    weight = 1 / sums[:, -2]
     information = (S.T * weight) @ S - np.diag(weight @ noise)
     if not np.linalg.eigvalsh(information)[0] > 0:
         return np.full((2, d + 1), np.nan)
@@ -152,16 +160,19 @@ def _privtree(X, mu, rng):
     scale = 3 / epsilon  # (2 b - 1) / (b - 1) / epsilon of b = 2 children
     decay = scale * np.log(2)
     d = X.shape[1]
-    waiting, bins = [(np.arange(len(X)), -np.ones(d), np.ones(d), 0)], []
+    waiting = [(np.arange(len(X)), -np.ones(d), np.ones(d), 0)]
+    bins = []
     while waiting:
         chosen, low, high, depth = waiting.pop(0)
         biased = max(chosen.size - depth * decay, -decay) + rng.laplace(scale=scale)
         if not biased > 0 or len(waiting) + len(bins) >= MOST_BINS or depth > 60:
             bins.append((chosen, low, high))
             continue
-        j, middle = depth % d, (low[depth % d] + high[depth % d]) / 2
+        j = depth % d
+        middle = (low[depth % d] + high[depth % d]) / 2
         first = X[chosen, j] <= middle
-        below, above = high.copy(), low.copy()
+        below = high.copy()
+        above = low.copy()
         below[j] = above[j] = middle
         waiting.append((chosen[first], low, below, depth + 1))
         waiting.append((chosen[~first], above, high, depth + 1))
@@ -180,7 +191,8 @@ def bootstrap(X, y, largest, mu, rng=None):
     Rows are within -1 and 1, targets are clipped at ``largest``, and mu is for records that join or
     leave.
     """
-    rng, n = np.random.default_rng(rng), len(X)
+    rng = np.random.default_rng(rng)
+    n = len(X)
     Z = np.column_stack([X, np.ones(n), np.clip(y, -largest, largest) / largest])
     size = Z.shape[1]
     std = size * np.sqrt((2 - 2 / np.e) * N_RESAMPLES) / mu  # of the largest row's square
@@ -231,7 +243,9 @@ def simulate(cell, repetitions, seed=0):
     """
     form, adjacency, design, n_samples, n_features, epsilon, method = cell
     rng = np.random.default_rng(seed)
-    theta, errors, widths = truth(n_features, design, form), [], []
+    theta = truth(n_features, design, form)
+    errors = []
+    widths = []
     for _ in range(repetitions):
         X = rows(rng, n_samples, n_features, design)
         mean = expected(X, form)
@@ -252,7 +266,8 @@ def statistics(errors, widths):
     answered = np.isfinite(errors)
     if not answered.any():
         return 0.0, *[float("nan")] * 4
-    covered, counted = (np.abs(errors) <= _QUANTILE).sum(axis=1), answered.sum(axis=1)
+    covered = (np.abs(errors) <= _QUANTILE).sum(axis=1)
+    counted = answered.sum(axis=1)
     coverage = covered.sum() / counted.sum()
     # of a ratio: the intervals of one repetition are not independent
     spread = np.sum((covered - coverage * counted) ** 2) ** 0.5 / counted.sum()
@@ -268,8 +283,10 @@ def line(cell, repetitions):
     # where all cover, the spread of a nominal coverage
     counted = max(share * repetitions * (n_features + 1), 1)
     reach = _FAILS * max(spread, np.sqrt(0.05 * 0.95 / counted))
-    low, high = coverage - reach, min(coverage + reach, 1.0)
-    told, far = (share, coverage, low, high, *rest), high < 0.935 or low > 0.975
+    low = coverage - reach
+    high = min(coverage + reach, 1.0)
+    told = (share, coverage, low, high, *rest)
+    far = high < 0.935 or low > 0.975
     what = f"{form:<10} {adjacency:<11} {design:<10} {n_samples:>7} {n_features:>3} {epsilon:>4g}"
     what += f" {method:<10} {repetitions:>5}"
     return (

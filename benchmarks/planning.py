@@ -30,7 +30,8 @@ MOST = 60_000  # rows that the model without privacy is trained on
 
 def cells(name, data, sizes, fits):
     """Yield one line's numbers for each cell: planned scores, fitted ones, seconds of the plan."""
-    X, y = data.X, data.y % 2 == 1 if name == "pendigits" else data.y
+    X = data.X
+    y = data.y % 2 == 1 if name == "pendigits" else data.y
     ((train, test),) = splits(len(y), 1)
     without = LogisticRegression(C=1e3, max_iter=5000).fit(X[train[:MOST]], y[train[:MOST]])
     auc = roc_auc_score(y[test], without.decision_function(X[test]))
@@ -57,13 +58,17 @@ def main(arguments=None):
     made.add_argument("--only", nargs="+", choices=SETS, default=SETS, help="these data sets")
     made.add_argument("--fits", type=int, default=20, help="fits a cell; a fifth of large ones")
     asked = made.parse_args(arguments)
-    names, groups = asked.only, SIZES
+    names = asked.only
+    groups = SIZES
     if asked.quick:
-        names, groups, asked.fits = names[:1], {"six": (1_000, 2_000)}, 3
+        names = names[:1]
+        groups = {"six": (1_000, 2_000)}
+        asked.fits = 3
     warnings.simplefilter("ignore", PrivacyUtilityWarning)
     problems = dict(loaded(names, lambda name: problem(name, asked.data)))
     for group, sizes in groups.items():
-        errors, within = [], []
+        errors = []
+        within = []
         print(f"{group + ' cells':<17} {'rows':>7} {'epsilon':>7} {'not private':>11} ", end="")
         print("planned   from     to  fitted  error within seconds")
         for name, data in problems.items():

@@ -79,14 +79,16 @@ def _functions(tree, outer=()):
 
 def measured(package=PACKAGE):
     """Return statements by room, and what is above a limit: what, where, and by how much."""
-    rooms, above = Counter(), []
+    rooms = Counter()
+    above = []
 
     def note(what, where, size):
         if size > MOST[what]:
             above.append((what, where, size))
 
     for path in sorted(package.rglob("*.py")):
-        place, tree = path.relative_to(package), ast.parse(path.read_text(encoding="utf-8"))
+        place = path.relative_to(package)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         room = place.parts[0]
         rooms[room] += sum(
             isinstance(node, ast.stmt) and not _is_docstring(node) for node in ast.walk(tree)
@@ -114,7 +116,8 @@ def _imports(package):
     names = {
         ".".join(place.parts).removesuffix(".__init__"): path for path, place in places.items()
     }
-    every, loaded = {}, {}
+    every = {}
+    loaded = {}
     for path in places:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         later = {
@@ -151,7 +154,8 @@ def _file_of(name, names):
 
 def _reached(start, edges):
     """Return all that edges lead to from a start."""
-    reached, to_do = set(), [start]
+    reached = set()
+    to_do = [start]
     while to_do:
         new = edges[to_do.pop()] - reached
         reached |= new
@@ -190,7 +194,9 @@ class Walk:
     """What a call enters: functions and files of the package, and the calls that X passes."""
 
     def __init__(self, X):
-        self.functions, self.files, self.calls = set(), set(), {}
+        self.functions = set()
+        self.files = set()
+        self.calls = {}
         self._memory = X
 
     def __call__(self, frame, event, argument):
@@ -232,7 +238,8 @@ def walk():
     X = rng.uniform(-1, 1, (10_000, 20)) / np.sqrt(20)
     y = (X[:, 0] > 0).astype(int)
     PrivateLogisticRegression(classes=[0, 1]).fit(X, y)
-    model, found = PrivateLogisticRegression(classes=[0, 1]), Walk(X)
+    model = PrivateLogisticRegression(classes=[0, 1])
+    found = Walk(X)
     sys.setprofile(found)
     try:
         model.fit(X, y)

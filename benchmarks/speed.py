@@ -144,8 +144,11 @@ def numpy_step(X, labels, weights):
 
 def step_times(X, y, n_outputs, others, rounds, n_threads=1):
     """Return the time of a step of ours, less what a fit does once, and of others."""
-    objective, rows, rng = objective_of(X.shape, n_outputs), LocalRows(X, y), generators(None)[0]
-    rows.n_threads, n_steps = n_threads, int(np.clip(4e8 / (X.size * n_outputs), 4, 500))
+    objective = objective_of(X.shape, n_outputs)
+    rows = LocalRows(X, y)
+    rng = generators(None)[0]
+    rows.n_threads = n_threads
+    n_steps = int(np.clip(4e8 / (X.size * n_outputs), 4, 500))
 
     def run(n):
         steps = Steps(np.full(n, 0.1), np.full(n, 1e-3), len(y))
@@ -158,16 +161,20 @@ def step_times(X, y, n_outputs, others, rounds, n_threads=1):
 
 def steps(asked):
     """Print steps in reads of X, numpy's steps and scipy's products."""
-    rounds, rng = 1 if asked.quick else 5, np.random.default_rng(0)
+    rounds = 1 if asked.quick else 5
+    rng = np.random.default_rng(0)
     print(f"{'rows x columns x outputs':>26} {'dtype':>8} {'ms':>8} {'reads of X':>11} ", end="")
     print(f"{'numpy / ours':>13} {'2 threads / 1':>14}")
     for n, d, k in DENSE[:2] if asked.quick else DENSE:
         X64 = rng.standard_normal((n, d))
         X64 /= np.linalg.norm(X64, axis=1, keepdims=True)
-        y, weights = rng.integers(0, max(2, k), n), rng.standard_normal((d, k)) / d
+        y = rng.integers(0, max(2, k), n)
+        weights = rng.standard_normal((d, k)) / d
         labels = np.eye(k)[y] if k > 1 else y.astype(float)
         for dtype in (np.float64, np.float32):
-            X, of, w = X64.astype(dtype), labels.astype(dtype), weights.astype(dtype)
+            X = X64.astype(dtype)
+            of = labels.astype(dtype)
+            w = weights.astype(dtype)
             w = w if k > 1 else w[:, 0]
             others = {
                 "read": partial(one_read, X.reshape(-1)),
@@ -183,7 +190,8 @@ def steps(asked):
             )
     print(f"{'rows x columns, in a row':>26} {'outputs':>8} {'ms':>8} {'ours / scipy':>13}")
     for n, d, in_row, k in SPARSE[:1] if asked.quick else SPARSE:
-        columns, starts = rng.integers(0, d, n * in_row), np.arange(0, n * in_row + 1, in_row)
+        columns = rng.integers(0, d, n * in_row)
+        starts = np.arange(0, n * in_row + 1, in_row)
         X = sparse.csr_array((rng.standard_normal(n * in_row), columns, starts), shape=(n, d))
         X.sum_duplicates()
         weights, residual = (rng.standard_normal((size, k)).squeeze() for size in (d, n))
@@ -196,14 +204,14 @@ def steps(asked):
 
 def dp_sgd(asked, n=45_000, d=104, batch=450):
     """Print a step on Poisson batches over the sum of its rows, and over numpy's step."""
-    rng, (aes,), n_steps = np.random.default_rng(0), generators(None), 2_000
+    rng = np.random.default_rng(0)
+    (aes,) = generators(None)
+    n_steps = 2_000
     X = rng.standard_normal((n, d))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    y, objective, weights = (
-        (rng.random(n) < 0.5).astype(float),
-        objective_of((n, d), 1),
-        np.zeros(d),
-    )
+    y = (rng.random(n) < 0.5).astype(float)
+    objective = objective_of((n, d), 1)
+    weights = np.zeros(d)
     drawn = [np.flatnonzero(rng.random(n) < batch / n) for _ in range(200)]
 
     def ours(n_steps):
@@ -244,7 +252,8 @@ def start(asked):
         return partial(subprocess.run, [sys.executable, "-c", program], env=environ, check=True)
 
     with tempfile.TemporaryDirectory() as folder:
-        kept, empty = os.path.join(folder, "kept"), iter(range(1000))
+        kept = os.path.join(folder, "kept")
+        empty = iter(range(1000))
         runs = {"imports": run(IMPORTS, kept), "filled cache": run(FIRST_FIT, kept)}
         runs["empty cache"] = lambda: run(FIRST_FIT, os.path.join(folder, str(next(empty))))()
         rounds = 1 if asked.quick else 5
@@ -258,15 +267,18 @@ def write_rows(folder, n_samples):
     import pyarrow as pa
     from pyarrow import parquet
 
-    rng, names = np.random.default_rng(0), [f"x{j}" for j in range(COLUMNS)]
+    rng = np.random.default_rng(0)
+    names = [f"x{j}" for j in range(COLUMNS)]
     X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (n_samples, COLUMNS))
-    y, weights = np.empty(n_samples, bool), 8 * rng.standard_normal(COLUMNS)
+    y = np.empty(n_samples, bool)
+    weights = 8 * rng.standard_normal(COLUMNS)
     schema = pa.schema([(name, pa.float32()) for name in names] + [("y", pa.bool_())])
     with parquet.ParquetWriter(folder / "X.parquet", schema) as file:
         for first in range(0, n_samples, 1 << 20):
             rows = rng.uniform(-1, 1, (min(1 << 20, n_samples - first), COLUMNS)) / COLUMNS**0.5
             part = slice(first, first + len(rows))
-            X[part], y[part] = rows, rows @ weights + rng.logistic(size=len(rows)) > 0
+            X[part] = rows
+            y[part] = rows @ weights + rng.logistic(size=len(rows)) > 0
             columns = dict(zip(names, np.ascontiguousarray(X[part].T), strict=True))
             file.write_table(pa.table(columns | {"y": y[part]}))
     X.flush()
@@ -289,7 +301,9 @@ def measure_rows(folder, where):
     ArrayFile.least_bytes = 0  # also few rows are read in order
     binary(n_jobs=1).fit(*opened(folder / "few", where))  # compiles
     X, y = opened(folder, where)
-    before, start, wall = peak_cleared(), time.process_time(), time.perf_counter()
+    before = peak_cleared()
+    start = time.process_time()
+    wall = time.perf_counter()
     model = binary(n_jobs=1).fit(X, y)
     found = [time.process_time() - start, time.perf_counter() - wall]
     print(json.dumps([*found, (status("VmHWM") - before) * 2**20 / model.n_samples_]))
@@ -343,7 +357,8 @@ def cluster(asked):
             far = cluster_rows(X, y, numeric=False).with_targets(lambda y: y.astype(np.float64))
             near = LocalRows(X.compute(), y.compute().astype(np.float64))
             near.n_threads = 2
-            objective, point = objective_of(X.shape, 1), np.zeros(101)
+            objective = objective_of(X.shape, 1)
+            point = np.zeros(101)
 
             def run(rows, objective=objective, point=point):
                 for _ in range(n_steps):

@@ -92,7 +92,9 @@ class Risk:
     """The regularised empirical risk, as a function of coefficients and the intercept column's."""
 
     def __init__(self, X, y, alpha):
-        self.X, self.y, self.alpha = np.column_stack([X, np.full(len(X), SCALING)]), y, alpha
+        self.X = np.column_stack([X, np.full(len(X), SCALING)])
+        self.y = y
+        self.alpha = alpha
         zero = np.zeros(self.X.shape[1])
         options = {"jac": self.gradient, "method": "BFGS", "options": {"gtol": 1e-10}}
         self.least = optimize.minimize(self, zero, **options).fun
@@ -127,7 +129,8 @@ def table1(asked, alpha=1e-2):
     """Print the excess risk of every solver."""
     data = problem("adult", asked.data)
     n_samples, n_fits = (1000, 1) if asked.quick else (4000, 3)
-    X, y = data.X[:n_samples], data.y[:n_samples].astype(float)
+    X = data.X[:n_samples]
+    y = data.y[:n_samples].astype(float)
     risk = Risk(X, y, alpha)
     at_zero = risk(np.zeros(X.shape[1] + 1)) - risk.least
     for epsilon in (1.0,) if asked.quick else (0.5, 1.0, 3.0):
@@ -154,7 +157,8 @@ def table1(asked, alpha=1e-2):
             except Exception as error:  # a rule that has no answer here is one line of the table
                 print(f"{title:<41} {type(error).__name__}: {str(error).splitlines()[0]}")
                 continue
-            seconds, (mean, error) = (time.perf_counter() - start) / n_fits, mean_and_error(found)
+            seconds = (time.perf_counter() - start) / n_fits
+            (mean, error) = mean_and_error(found)
             count = gradients_of(model.mechanism_, n_samples) / n_samples
             print(
                 f"{title:<41} {mean:>8.5f} {error:>8.5f} {count:>14.3g} "
@@ -172,7 +176,8 @@ def epsilon_after(record, bound, n_steps, delta):
 def converged_at(record, bound, delta):
     """Return the steps from which on epsilon is within 1 % of its limit; None: it has none."""
     limit = epsilon_after(record, bound, FAR, delta)
-    low, high = 0, FAR
+    low = 0
+    high = FAR
     while high - low > 1:
         middle = (low + high) // 2
         near = epsilon_after(record, bound, middle, delta) >= 0.99 * limit
@@ -194,7 +199,8 @@ def planned(model, shape):
 def converged(title, data, asked, epsilon=1.0):
     """Print the tables of a problem."""
     _, n_rows, alpha, options = CONVERGING[title]
-    X, y = data.X[:n_rows], data.y[:n_rows]
+    X = data.X[:n_rows]
+    y = data.y[:n_rows]
     pairs = splits(len(y), 1 if asked.quick else 5)
     shape = len(pairs[0][0]), X.shape[1]
     options = {"epsilon": epsilon, "alpha": alpha, "conditioning": None} | options
@@ -272,10 +278,12 @@ def excesses(n_cases, rng):
     sys.path.append(str(ROOT / "tests"))
     from accounting_oracle import NotConverged, exact_epsilon
 
-    ours, unknown = [], 0
+    ours = []
+    unknown = 0
     while len(ours) < n_cases:
         record_for, _ = poisson_run(rng)
-        record, delta = record_for(10 ** rng.uniform(-0.2, 0.9)), 10 ** rng.uniform(-25, -3)
+        record = record_for(10 ** rng.uniform(-0.2, 0.9))
+        delta = 10 ** rng.uniform(-25, -3)
         epsilon = tightest(record, delta=delta).guarantee.epsilon(delta)
         if not 1e-4 < epsilon < 30:
             continue
@@ -294,10 +302,13 @@ def excesses(n_cases, rng):
 
 def batches(n_cases, rng):
     """Print what least noise for Poisson batches takes, and leaves unspent."""
-    times, unspent, failed = [], [], 0
+    times = []
+    unspent = []
+    failed = 0
     for _ in range(n_cases):
         record_for, n_samples = poisson_run(rng, 1e4, 1e8)
-        epsilon, delta = 10 ** rng.uniform(-1.3, 1), 1 / n_samples**2
+        epsilon = 10 ** rng.uniform(-1.3, 1)
+        delta = 1 / n_samples**2
         start = time.process_time()
         try:
             record = least_noise(record_for, epsilon, delta)
@@ -335,14 +346,16 @@ def larger_needs(n_pairs, rng):
     """
     pairs = []
     for _ in range(n_pairs):
-        batch, n_samples = 10 ** rng.uniform(1.5, 4), 10 ** rng.uniform(5, 9)
+        batch = 10 ** rng.uniform(1.5, 4)
+        n_samples = 10 ** rng.uniform(5, 9)
         easy = {
             "epsilon": 10 ** rng.uniform(-1, 1),
             "delta": 10 ** rng.uniform(-14, -3),
             "sampling_probability": batch / n_samples,
             "n_steps": 10 ** rng.uniform(1.5, 4),
         }
-        name, factor = str(rng.choice(list(easy))), rng.uniform(1.02, 2)
+        name = str(rng.choice(list(easy)))
+        factor = rng.uniform(1.02, 2)
         hard = easy | {name: easy[name] * factor ** (-1 if name in ("epsilon", "delta") else 1)}
         adjacency = str(rng.choice(["replace_one", "add_remove"]))
         noises = (needed_noise(run, adjacency) for run in (easy, hard))
@@ -352,9 +365,11 @@ def larger_needs(n_pairs, rng):
 
 def calibrations(n_cases, rng):
     """Print the time of random calibrations, and the largest part left unspent."""
-    times, unspent = [], []
+    times = []
+    unspent = []
     for _ in range(n_cases):
-        epsilon, delta = 10 ** rng.uniform(-3, np.log10(50)), 10 ** rng.uniform(-15, -2)
+        epsilon = 10 ** rng.uniform(-3, np.log10(50))
+        delta = 10 ** rng.uniform(-15, -2)
         strong_convexity = float(rng.choice([0.0, 1e-6, 1e-3, 0.1]))
         steps = ["curvature", int(10 ** rng.uniform(0, 6))]
         steps += ["worst_case"] if strong_convexity else []

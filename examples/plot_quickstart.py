@@ -89,7 +89,8 @@ others = {  # mean and standard deviation over three splits
 plt.style.use("tableau-colorblind10")
 figure, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
 for marker, (name, of_budgets) in zip("Do", scores.items(), strict=True):
-    mean, spread = np.mean(of_budgets, axis=1), np.std(of_budgets, axis=1)
+    mean = np.mean(of_budgets, axis=1)
+    spread = np.std(of_budgets, axis=1)
     ax.errorbar(budgets, mean, spread, fmt=f"{marker}-", capsize=3, label=name)
 for name, (marker, accuracy, deviation) in others.items():
     ax.errorbar(budgets, accuracy, deviation, fmt=f"{marker}--", capsize=3, label=name)

@@ -68,7 +68,8 @@ def check(path: Path) -> int:
     except (OSError, ValueError, ImportError) as error:
         print(f"{path}: {error}", file=sys.stderr)
         return 1
-    spent, leaks = report["spent"], report["assumed"]["not private in this run"]
+    spent = report["spent"]
+    leaks = report["assumed"]["not private in this run"]
     line = (
         f"{path}: every number agrees: epsilon={spent['epsilon']} at delta={spent['delta']} "
         f"by {report['theorem']['bound']}"
@@ -91,7 +92,8 @@ def compile_kernels() -> None:
     from skdpdyn.solvers import NoisySGD
 
     dense = np.cos(np.arange(8000.0)).reshape(2000, 4)
-    number, classes = dense[:, 0], np.digitize(dense[:, 0], [-0.5, 0.5])
+    number = dense[:, 0]
+    classes = np.digitize(dense[:, 0], [-0.5, 0.5])
     target: dict[str, Any] = {"target_bounds": (-1, 1)}
     columns: dict[str, Any] = {"bounds": (-1, 1)}
     models = (

@@ -134,7 +134,8 @@ def _lines(frame: Any) -> Iterator[tuple[str, int]]:
 @contextmanager
 def _in_place_of(function: Callable[..., Any], stand_in: Any) -> Iterator[None]:
     """Have a stand-in called wherever a module calls a function by its own name."""
-    name, here = function.__name__, sys.modules[__name__]
+    name = function.__name__
+    here = sys.modules[__name__]
     with ExitStack() as patches:
         for module in list(sys.modules.values()):
             if getattr(module, "__dict__", {}).get(name) is function and module is not here:
@@ -536,7 +537,8 @@ def _tables(estimator: Any, shape: tuple[int, int], seed: int) -> list[_Table]:
     y = None if kind is None else generator.choice(np.array([low, high]), n)
 
     def but(row: Any = None, target: Any = None) -> _Table:
-        rows, targets = X.copy(), None if y is None else y.copy()
+        rows = X.copy()
+        targets = None if y is None else y.copy()
         if row is not None:
             rows[place] = row
         if targets is not None:
@@ -546,7 +548,8 @@ def _tables(estimator: Any, shape: tuple[int, int], seed: int) -> list[_Table]:
     here = but()
     if str(getattr(estimator, "adjacency", "replace_one")) == "add_remove":
         return [here, _Table(here.X, here.y, left_out=place)]
-    far, across = X[place], np.roll(X[place], 1)
+    far = X[place]
+    across = np.roll(X[place], 1)
     return [
         here,
         but(target=low),
@@ -665,7 +668,8 @@ def _canary(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
     risk = (1 - confidence) / 2
     caught = float(betaincinv(hits, n_trials - hits + 1, risk)) if hits else 0.0
     false = float(betaincinv(alarms + 1, n_trials - alarms, 1 - risk)) if alarms < n_trials else 1.0
-    guarantee, delta = fitted.privacy_, fitted.delta_
+    guarantee = fitted.privacy_
+    delta = fitted.delta_
     findings = [
         Finding(f"true positive rate at {false:.3f}", 1 - float(guarantee.tradeoff(false)), caught),
         Finding("epsilon", fitted.epsilon_, _epsilon_of(guarantee, caught, false, delta)),

@@ -32,9 +32,12 @@ def optional(module: str, extra: str) -> Any:
 
 def warn(text: str, category: type[Warning]) -> None:
     """Warn of the line outside of this package that led here, however deep it is below."""
-    frame, level, outermost = sys._getframe(1), 2, 2
+    frame = sys._getframe(1)
+    level = 2
+    outermost = 2
     while frame.f_back is not None:
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level = level + 1
         if frame.f_code.co_filename.startswith(_PACKAGE):
             outermost = level
     warnings.warn(text, category, stacklevel=outermost + 1)

@@ -189,10 +189,8 @@ class PrivacyDynamicsDisplay(Display):
             If what ran has no number of steps to vary.
         """
         estimator = _fitted(estimator)
-        mechanism, options = (
-            estimator.mechanism_,
-            {"title": "NOT PRIVATE" if estimator.leaks_ else None},
-        )
+        mechanism = estimator.mechanism_
+        options = {"title": "NOT PRIVATE" if estimator.leaks_ else None}
         training = [
             part for part in getattr(mechanism, "mechanisms", ()) if _length(part) is not None
         ]
@@ -625,7 +623,8 @@ class CoefficientDisplay(Display):
         names = tuple(summary.names[i] for i in places)
         display = cls(names=names, estimates=estimates, low=low, high=high)
         if ratio:
-            display.xlabel, display.reference = ratio, 1.0
+            display.xlabel = ratio
+            display.reference = 1.0
         return display.plot(ax=ax, **kwargs) if plot else display
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
@@ -784,7 +783,8 @@ class ShapeDisplay(Display):
         for ax, shape in zip(axes, self.shapes.values(), strict=True):
             self._draw(ax, shape)
             ax.set_title(shape.name)
-        self.axes_, self.figure_ = list(axes), axes[0].figure
+        self.axes_ = list(axes)
+        self.figure_ = axes[0].figure
         return self
 
     def _draw(self, ax, shape):

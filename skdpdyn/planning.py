@@ -242,10 +242,8 @@ def plan(
         elif hasattr(model, "bounds"):  # those of the records hold for no drawn row
             model.set_params(bounds=None)
         scores = partial(_scores, model, truth, n_features)
-        sizes, epsilons = (
-            several(n_samples),
-            several(model.epsilon if epsilon is None else epsilon),
-        )
+        sizes = several(n_samples)
+        epsilons = several(model.epsilon if epsilon is None else epsilon)
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
             requirement = f"a number below what is expected without privacy, {truth.best}"

@@ -126,7 +126,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             validated(scaler, form_of(X), dtype=DTYPES, ensure_all_finite=_finite(self.missing))
             bounds = apply_schema(copy(self)).bounds
             scaler.bounds_ = _bounds_of(scaler, "bounds", bounds)
-            scaler.feature_range_, scaler.missing_ = (low, high), self.missing
+            scaler.feature_range_ = (low, high)
+            scaler.missing_ = self.missing
         return self
 
     @by_blocks
@@ -278,7 +279,8 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         row_map = self._row_map(X.shape[1])
         with silent_arithmetic():
             if self.norm is None:
-                scale, offset = row_factors(row_norms(X), row_map.radius, X), None
+                scale = row_factors(row_norms(X), row_map.radius, X)
+                offset = None
             else:
                 scale, offset, _ = row_map.factors(X)
                 scale = scale * row_map.norm
@@ -476,7 +478,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
                 counts = rows.octave_counts(), rows.part_counts
                 ranges = bought_ranges(*counts, spending, rows.n_records, rows.dtype.name)
             forget_fit(self)
-            self.ranges_, self.n_samples_ = ranges, n_samples
+            self.ranges_ = ranges
+            self.n_samples_ = n_samples
             self._publish_plan(plan, (), unit)
 
     @by_blocks

@@ -57,7 +57,9 @@ class Oracle:
     largest = 2e7  # products in all
 
     def __init__(self, parts, epsilon, fineness=1.0):
-        self.parts, self.fineness, self.target = parts, fineness, epsilon
+        self.parts = parts
+        self.fineness = fineness
+        self.target = epsilon
         spread = math.sqrt(self._moments(0.0)[2])
 
         def excess(log_t):
@@ -84,7 +86,8 @@ class Oracle:
                 if keep[-1] < wide.size - 1:
                     break
                 wide = np.linspace(-60.0, 2 * wide[-1], 2 * wide.size)
-            low, high = wide[max(keep[0] - 1, 0)], wide[keep[-1] + 1]
+            low = wide[max(keep[0] - 1, 0)]
+            high = wide[keep[-1] + 1]
             slope = np.max(np.abs(np.gradient(loss, wide))[keep])
             bend = np.abs(np.gradient(np.gradient(loss, wide), wide))
             curvature = np.sqrt(1 + np.max(bend[keep]) * t)
@@ -124,7 +127,11 @@ class Oracle:
         # the sum over s is periodic in the loss: its copies must be where nothing is
         period = 24 * spread + 2.5 * far + 40 / t
         ds = 2 * math.pi / period / self.fineness
-        values, s0, block, total, work = [], 0.0, 256, 0.0, 0
+        values = []
+        s0 = 0.0
+        block = 256
+        total = 0.0
+        work = 0
         while True:
             s = s0 + ds * np.arange(block, dtype=np.longdouble)
             log_value = np.zeros(block, dtype=np.clongdouble)
@@ -138,7 +145,8 @@ class Oracle:
                 for i in range(0, block, 16):
                     half = np.outer(s[i : i + 16], centred) / 2
                     sine = np.sin(half)
-                    real, imag = -2 * sine**2 @ w, 2 * (sine * np.cos(half)) @ w
+                    real = -2 * sine**2 @ w
+                    imag = 2 * (sine * np.cos(half)) @ w
                     size = np.log1p(2 * real + real**2 + imag**2) / 2
                     log_value[i : i + 16] += n * (size + 1j * np.arctan2(imag, 1 + real))
             z = t + 1j * s
@@ -230,18 +238,23 @@ def two_events(q, noise, n_steps, direction, epsilon, delta, step=0.01, longest=
         value = float((log_small + log_some - t.real * epsilon)[0])
         return value if math.isfinite(value) else 1e290 * log_t  # too large a tilt
 
-    total, log_largest = 0.0, max(7.0, math.log(-4 * math.log(delta) / epsilon))
+    total = 0.0
+    log_largest = max(7.0, math.log(-4 * math.log(delta) / epsilon))
     for some in (False, True):
         span = (1.0, log_largest)
         log_t = optimize.minimize_scalar(height, bounds=span, args=(some,), method="bounded").x
-        t, top, s0, found = math.exp(log_t), height(log_t, some), 0.0, 0.0
+        t = math.exp(log_t)
+        top = height(log_t, some)
+        s0 = 0.0
+        found = 0.0
         ds = 2 * math.pi / (4 * float(loss.max()))
         while True:
             z = t + 1j * (s0 + ds * np.arange(128, dtype=np.longdouble))
             log_small, log_some = logs(z)
             values = np.exp(log_small - z * epsilon - top) / (z * (z + 1))
             if some:
-                a, b = log_some.real, log_some.imag
+                a = log_some.real
+                b = log_some.imag
                 turned = np.expm1(a) * np.cos(b) - 2 * np.sin(b / 2) ** 2
                 values *= turned + 1j * np.exp(a) * np.sin(b)
             found += values.real.sum() - (values[0].real / 2 if s0 == 0 else 0.0)

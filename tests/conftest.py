@@ -28,7 +28,9 @@ class Entropy:
     """
 
     def __init__(self, name):
-        self.name, self.n_drawn, self.process = name, 0, os.getpid()
+        self.name = name
+        self.n_drawn = 0
+        self.process = os.getpid()
 
     def __getattr__(self, name):
         return getattr(os, name)
@@ -94,8 +96,10 @@ def pytest_collection_modifyitems(config, items):
 
     Where coverage is measured, lines are counted in the first of them, unless they are slow.
     """
-    most, counts = config.getoption("--cases"), config.pluginmanager.hasplugin("_cov")
-    cases, left = defaultdict(list), set()
+    most = config.getoption("--cases")
+    counts = config.pluginmanager.hasplugin("_cov")
+    cases = defaultdict(list)
+    left = set()
     for item in items:
         cases[item.nodeid.partition("[")[0]].append(item)
     for group in cases.values():

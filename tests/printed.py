@@ -69,7 +69,8 @@ def kifer(record, delta):
 
 def redberg(record, epsilon):
     """Redberg, Koskela and Wang (2023), Theorem 3.1: delta where a record vanishes, rank 1."""
-    mu, beyond = 1 / record.noise_multiplier, epsilon + math.log1p(-record.curvature)
+    mu = 1 / record.noise_multiplier
+    beyond = epsilon + math.log1p(-record.curvature)
     inside = 1 - 2 * np.exp(np.minimum(beyond, mu * mu / 2) + special.log_ndtr(-mu))
     outside = 2 * GaussianDP(mu).delta(np.maximum(beyond, mu * mu / 2))
     return np.where(beyond < mu * mu / 2, inside, outside)[()]

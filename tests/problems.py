@@ -58,8 +58,12 @@ class StepNoise:
     """
 
     def __init__(self, rng, n_steps, size, exact=False, piece=None):
-        self.rng, self.left, self.size, self.exact = rng, n_steps, size, exact
-        self.piece, self.normals = piece or n_steps, []
+        self.rng = rng
+        self.left = n_steps
+        self.size = size
+        self.exact = exact
+        self.piece = piece or n_steps
+        self.normals = []
 
     def add(self, kept, moved, std):
         """Return the parameters after the noise of the next step, of this standard deviation.
@@ -106,7 +110,8 @@ def descended(
         added.prepare()
         rows = slice(None) if batch is None else batch(k)
         sums = gradients(objective, X[rows], y[rows], theta).sum(axis=0)
-        before, ahead = theta, theta - step * momentum * velocity
+        before = theta
+        ahead = theta - step * momentum * velocity
         moved = -step * sums / (divisor or len(X))
         theta = added.add(ahead - step * objective.alpha * ahead, moved, std)
         theta = theta * min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
@@ -119,7 +124,8 @@ class Reached:
     """Rows whose first gradient is given."""
 
     def __init__(self, rows, gradient):
-        self._rows, self._given = rows, [gradient]
+        self._rows = rows
+        self._given = [gradient]
 
     def __getattr__(self, name):
         return getattr(self._rows, name)
@@ -134,12 +140,15 @@ def descend(
     """Run `steps.descend` from ``theta``, in place, with exact noise where nothing contracts."""
     exact = not objective.contracts if exact is None else exact
     options = {name: rest.pop(name) for name in ("batches", "verbose") if name in rest}
-    rows.n_threads, divisor = n_threads, rest.pop("divisor", objective.n_samples)
-    step_size, noise_std = np.array(step_size), np.array(noise_std)
+    rows.n_threads = n_threads
+    divisor = rest.pop("divisor", objective.n_samples)
+    step_size = np.array(step_size)
+    noise_std = np.array(noise_std)
     if theta.any():  # a first step without noise comes there: descents start at 0
         assert "batches" not in options, "of all records"
         rows = Reached(rows, -divisor * theta)
-        step_size, noise_std = np.append(1.0, step_size), np.append(0.0, noise_std)
+        step_size = np.append(1.0, step_size)
+        noise_std = np.append(0.0, noise_std)
         for name in {"momentum", "average"}.intersection(rest):
             rest[name] = np.append(0.0, np.broadcast_to(rest[name], len(step_size) - 1))
     schedule = steps.Steps(step_size, noise_std, divisor, radius, **rest)

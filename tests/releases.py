@@ -84,8 +84,10 @@ def table(n_features, n_records=N, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n_records, n_features)) / np.sqrt(n_features)
     X[0] /= np.linalg.norm(X[0])
-    y, target = rng.integers(0, 2, n_records), rng.uniform(-1, 1, n_records)
-    counts, exposure = rng.poisson(1.0, n_records), rng.uniform(0.5, 2.0, n_records)
+    y = rng.integers(0, 2, n_records)
+    target = rng.uniform(-1, 1, n_records)
+    counts = rng.poisson(1.0, n_records)
+    exposure = rng.uniform(0.5, 2.0, n_records)
     weights = rng.choice(WEIGHTS, n_records)
     weights[0] = WEIGHTS[1]
     groups = np.maximum(np.arange(n_records) // 2, 1)  # the first person has four rows
@@ -93,8 +95,10 @@ def table(n_features, n_records=N, seed=0):
     one = Table(X, y, target, counts.astype(float), exposure, groups, weights, at_risk)
     other = {name: value.copy() for name, value in vars(one).items()}
     other["X"][0] *= -0.03
-    other["y"][0], other["target"][0] = 1 - y[0], -target[0]
-    other["counts"][0], other["exposure"][0] = counts[0] + 3, 2.5 - exposure[0]
+    other["y"][0] = 1 - y[0]
+    other["target"][0] = -target[0]
+    other["counts"][0] = counts[0] + 3
+    other["exposure"][0] = 2.5 - exposure[0]
     other["weights"][0] = WEIGHTS[0]
     return one, Table(**other)
 
@@ -436,9 +440,11 @@ def in_time(lengths, is_across=False):
     """
 
     def run(data):
-        side, (n_records, n_features) = data.X[:, :1], data.X.shape
+        side = data.X[:, :1]
+        (n_records, n_features) = data.X.shape
         turned = np.sign(side) ** (np.arange(n_features) % 2) if is_across else np.sign(side)
-        most, records = len(lengths), np.repeat(np.arange(n_records), len(lengths))
+        most = len(lengths)
+        records = np.repeat(np.arange(n_records), len(lengths))
         rows = (np.abs(side) * turned)[records] * np.tile(lengths, n_records)[:, None]
         model = PrivateLogisticRegression(fit_intercept=False, max_rows_per_person=most)
         given = {"groups": records, "equal_rows": True, "robust": True, "classes": [0, 1]}
@@ -547,7 +553,8 @@ class Hostile(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.requires_fit, tags.input_tags.sparse = False, True
+        tags.requires_fit = False
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -598,7 +605,8 @@ class Keeps(Hostile):
 
     def fit(self, X, y=None):
         """Keep the rows."""
-        self.rows_, self.n_features_in_ = X, X.shape[1]
+        self.rows_ = X
+        self.n_features_in_ = X.shape[1]
         return self
 
     def transform(self, X):

@@ -56,7 +56,8 @@ class Recorder:
     """Release without noise, or what another recorder did; remember points and scales."""
 
     def __init__(self, before=None):
-        self.calls, self.before = [], before
+        self.calls = []
+        self.before = before
 
     def __call__(self, point, scale, generator, **options):
         point = np.array(point, dtype=float)

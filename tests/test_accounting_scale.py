@@ -43,7 +43,9 @@ from skdpdyn.privacy.sampled import SampledCurve
 def exact_divergence(q, z, order, replaced):
     """Renyi divergence of the dominating pair, at 30 digits, from what E_Q (P/Q)^a is above 1."""
     with mpmath.workdps(30):
-        q, m, a = mpmath.mpf(q), 1 / mpmath.mpf(z), mpmath.mpf(order)
+        q = mpmath.mpf(q)
+        m = 1 / mpmath.mpf(z)
+        a = mpmath.mpf(order)
 
         def integrand(x):
             p = 1 - q + q * mpmath.exp(m * x - m * m / 2)
@@ -76,7 +78,9 @@ def test_curve_under_add_remove_is_that_of_dp_accounting():
     import dp_accounting
 
     # between integers theirs is interpolated, which is above
-    q, z, orders = 0.02, 1.3, [2.0, 3.7, 8.0, 33.0]
+    q = 0.02
+    z = 1.3
+    orders = [2.0, 3.7, 8.0, 33.0]
     accountant = dp_accounting.rdp.RdpAccountant(orders=orders)
     accountant.compose(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), 7)
     run = {"noise_multiplier": z, "n_steps": 7, "adjacency": "add_remove"}
@@ -144,7 +148,8 @@ def test_extreme_runs_are_answered_in_seconds(q, z, n_steps, adjacency):
     start = time.process_time()
     run = {"noise_multiplier": z, "n_steps": n_steps, "adjacency": adjacency}
     record = poisson(sampling_probability=q, **run)
-    guarantee, unsampled = subsampling(record), composition(record)
+    guarantee = subsampling(record)
+    unsampled = composition(record)
     assert 0 <= guarantee.epsilon(1e-6) <= unsampled.epsilon(1e-6)
     assert 0 <= guarantee.delta(1.0) <= unsampled.delta(1.0)
     assert time.process_time() - start < 10

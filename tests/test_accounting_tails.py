@@ -57,7 +57,8 @@ SETTINGS = {  # and their epsilon by the oracle
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_epsilon_is_just_above_a_quadrature(setting):
     q, noise, n_steps, delta, adjacency = setting
-    ours, exact = subsampling(steps(q, noise, n_steps, adjacency)).epsilon(delta), SETTINGS[setting]
+    ours = subsampling(steps(q, noise, n_steps, adjacency)).epsilon(delta)
+    exact = SETTINGS[setting]
     assert exact * (1 - 1e-7) <= ours <= exact * (1 + 1e-4)
 
 
@@ -175,7 +176,8 @@ def test_mu_covers_and_regret_is_the_largest_difference(guarantee):
     less = GaussianDP(mu * 0.995).delta(epsilon) + (1 + np.exp(epsilon)) * 1e-10
     assert np.any(guarantee.delta(epsilon) > less)
     fpr = np.linspace(0.0, 1.0, 4001)
-    known, covered = guarantee.tradeoff(fpr), GaussianDP(mu).tradeoff(fpr)
+    known = guarantee.tradeoff(fpr)
+    covered = GaussianDP(mu).tradeoff(fpr)
     for size, holds in ((regret + 2e-4, True), (0.9 * regret - 2e-4, False)):
         if size > 0:
             moved = np.interp(np.minimum(fpr + size, 1.0), fpr, known) - size
@@ -213,7 +215,8 @@ def test_pure_parts_compose_to_less_than_their_sum():
 def test_renyi_curve_of_a_pure_part_is_that_of_randomized_response(epsilon):
     for order in (1 + 1e-9, 1.5, 8.0, 1e6):
         with mpmath.workdps(60):
-            one, a = mpmath.mpf(epsilon), mpmath.mpf(order)
+            one = mpmath.mpf(epsilon)
+            a = mpmath.mpf(order)
             moment = (mpmath.exp(a * one) + mpmath.exp((1 - a) * one)) / (1 + mpmath.exp(one))
             exact = float(mpmath.log(moment) / (a - 1))
         assert exact * (1 - 1e-15) <= ApproximateDP(epsilon).rdp(order) <= exact * (1 + 1e-12)

@@ -95,9 +95,11 @@ def check_lengths(one, other):
 def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     expansion = expansion_of(rich)
     codes = codes_of(expansion)
-    rows, coef = expansion.expanded(codes), RNG.standard_normal(expansion.n_features)
+    rows = expansion.expanded(codes)
+    coef = RNG.standard_normal(expansion.n_features)
     weights = expansion.cells(coef)
-    centre, factor = RNG.standard_normal(5 + len(expansion.pairs)), RNG.random(len(rows))
+    centre = RNG.standard_normal(5 + len(expansion.pairs))
+    factor = RNG.random(len(rows))
     (parts,) = expansion.terms(codes, weights[None], centre[None], factor)
     expected = (rows @ coef - centre.sum()) * factor
     np.testing.assert_allclose(parts.sum(axis=1), expected, atol=1e-12)
@@ -107,11 +109,13 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     cells = Coded(codes, expansion)
     np.testing.assert_allclose(row_norms(cells), np.linalg.norm(rows, axis=1))
     d = rows.shape[1]
-    inside, whole = expansion.mixed, np.diag(1.0 + np.arange(d)) + np.tri(d).T / 9
+    inside = expansion.mixed
+    whole = np.diag(1.0 + np.arange(d)) + np.tri(d).T / 9
     assert sorted(np.concatenate(expansion.blocks)) == list(range(d))
     for weights in (1.0 + np.arange(d), whole * inside, whole):
         given = RowMap(rows.mean(axis=0), weights, 2.0, 9.0)
-        one, other = CodedRows(cells, map=given), LocalRows(rows, map=given)
+        one = CodedRows(cells, map=given)
+        other = LocalRows(rows, map=given)
         for constant in (0.0, 0.1):
             found, expected = (rows.second_moment(constant) for rows in (one, other))
             expected *= 1.0 if constant or weights is whole else inside
@@ -149,7 +153,8 @@ def test_levels_have_cells_of_their_own():
 )
 def test_gradients_are_those_of_expanded_rows(n_outputs, rich, of_persons):
     expansion = expansion_of(rich)
-    codes, d = codes_of(expansion), expansion.n_features
+    codes = codes_of(expansion)
+    d = expansion.n_features
     dense = expansion.expanded(codes)
     y = RNG.integers(0, max(2, n_outputs), len(codes)).astype(float)
     loss = logistic if n_outputs == 1 else softmax(3)
@@ -212,7 +217,8 @@ def test_the_form_of_the_table_does_not_matter():
     np.testing.assert_array_equal(array.coef_, expected.coef_)
     numbers = FRAME[["age", "gain"]]
     plain = PrivateGAMClassifier(bounds=[(0, 100), (0, 1000)], classes=[0, 1], random_state=0)
-    one, other = clone(plain).fit(numbers, Y), clone(plain).fit(numbers.to_numpy(), Y)
+    one = clone(plain).fit(numbers, Y)
+    other = clone(plain).fit(numbers.to_numpy(), Y)
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
@@ -315,7 +321,8 @@ def test_a_graph_predicts_the_same(n_classes):
 
     X = np.column_stack([FRAME["age"], FRAME["gain"], FRAME["ward"] == "west"])
     X[::7, 0] = np.nan
-    y, levels = np.digitize(FRAME["age"], [30, 60]), {2: [False, True]}
+    y = np.digitize(FRAME["age"], [30, 60])
+    levels = {2: [False, True]}
     public = {"bounds": {0: (0, 100), 1: (0, 1000)}, "categories": levels, "random_state": 0}
     public["interactions"] = [(0, 1), (1, 2)]
     model = PrivateGAMRegressor(5.0, target_bounds=(0, 3), loss="poisson", **public)
@@ -387,7 +394,8 @@ def test_a_cell_depends_on_nothing_but_the_value():
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_levels_are_bought(adjacency, tmp_path):
     frame = FRAME.assign(code=(np.arange(N) % 50).astype(str))
-    frame.loc[0, "ward"], frame.loc[::9, "ward"] = "a secret", None
+    frame.loc[0, "ward"] = "a secret"
+    frame.loc[::9, "ward"] = None
     known = clone(GAM).set_params(epsilon=3.0, adjacency=adjacency, random_state=None)
     model = clone(known).set_params(categories="auto").fit(frame, Y)
     ward = model.expansion_.columns[2]
@@ -406,7 +414,8 @@ def test_levels_are_bought(adjacency, tmp_path):
     shape = model.shapes_["ward"]
     assert shape.grid == ["north", "south", "west", "(other)", "(missing)"]
     assert np.argmax(shape.value[0][:3]) == 2
-    explained, scores = model.explain(frame), model.decision_function(frame)
+    explained = model.explain(frame)
+    scores = model.decision_function(frame)
     np.testing.assert_allclose(explained.sum(axis=1), scores, atol=1e-9)
     np.testing.assert_array_equal(model.to_sklearn().predict(frame), model.predict(frame))
     assert model.score(frame, Y) > 0.85
@@ -433,7 +442,8 @@ def test_a_level_of_one_shows_no_more_often_than_is_paid_for(adjacency, rows_of_
     known["categories"] = dict.fromkeys("ab", "auto")
     model = PrivateGAMClassifier(1.0, 0.5, max_rows_per_person=rows_of_one, **known)
     owners = None if rows_of_one == 1 else np.arange(60) // rows_of_one
-    n_draws, shown = 3000, 0
+    n_draws = 3000
+    shown = 0
     (generator,) = generators(0)
     with read(model, frame, alone, owners, None) as reading:
         planned = plan(request_of(model, *reading.shape, DataFacts(columns=reading.columns)))
@@ -470,8 +480,10 @@ def test_what_explains_a_row_adds_up_to_its_prediction():
 
 
 def test_shapes_are_what_explains_rows():
-    explained, shapes = RICH.explain(FRAME), RICH.shapes_
-    rows, given = read_cells(RICH, FRAME, reset=False), RICH.conditioning_.row_map
+    explained = RICH.explain(FRAME)
+    shapes = RICH.shapes_
+    rows = read_cells(RICH, FRAME, reset=False)
+    given = RICH.conditioning_.row_map
     factors = shortening(rows, given)
     np.testing.assert_allclose(factors, given.factors(rows.toarray())[0] * given.norm)
     assert 0.1 < np.mean(factors < 1) < 0.9

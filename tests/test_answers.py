@@ -114,7 +114,8 @@ def test_bounds_must_be_given():
     ids=["logistic", "ridge", "poisson"],
 )
 def test_weights_of_records_are_answered_by_fit(model, instead):
-    model, weights = clone(model), np.ones(len(X))
+    model = clone(model)
+    weights = np.ones(len(X))
     instead = f"Or, for several rows of one person.*{instead}.*cost as k"
     answer = rf"fit takes no sample_weight: .*weight_bounds=\(low, high\).*{instead}"
     with pytest.raises(TypeError, match=answer):

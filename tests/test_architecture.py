@@ -459,7 +459,8 @@ def _documented():
     return objects
 
 
-EXPORTED, DOCUMENTED = _exported(), _documented()
+EXPORTED = _exported()
+DOCUMENTED = _documented()
 
 
 def _sections(docstring):
@@ -489,7 +490,8 @@ def _value(text):
 
 
 def _check_parameters(name, value, section):
-    documented, signature = _parameters(section), _signature(value)
+    documented = _parameters(section)
+    signature = _signature(value)
     names = [n.lstrip("*") for n, _ in documented]
     assert names == [p.name for p in signature], f"{name}: not the parameters of the signature"
     for (parameter, kind), declared in zip(documented, signature, strict=True):
@@ -581,7 +583,8 @@ for kernel in [k for k in gc.get_objects() if isinstance(k, CPUDispatcher)]:
 )
 def test_second_process_hits_the_disk_cache(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    command, compiled = [sys.executable, "-c", FIT], []
+    command = [sys.executable, "-c", FIT]
+    compiled = []
     for _ in range(2):
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         compiled.append(set(run.stdout.split()))

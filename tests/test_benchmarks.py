@@ -58,7 +58,8 @@ def test_documents_name_benchmarks_that_exist():
 
 def test_scores_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
-    y, p = rng.integers(0, 2, 500), np.round(rng.random(500), 2) * 0.98 + 0.01  # with ties
+    y = rng.integers(0, 2, 500)
+    p = np.round(rng.random(500), 2) * 0.98 + 0.01  # with ties
     table = common.Table("made", pd.DataFrame(), y, {}, {})
     found = common.scores(table, p)
     assert found["auc"] == pytest.approx(roc_auc_score(y, p), abs=1e-12)

@@ -79,7 +79,8 @@ class Attack:
     """
 
     def __init__(self, points, others, scales, distribution, noise, ways_to, rng):
-        self.scales, self.truth = scales, rng.random((len(points), 1)) < 0.5
+        self.scales = scales
+        self.truth = rng.random((len(points), 1)) < 0.5
         centres = np.where(self.truth, points, others)
         self.released, told = noise(centres, scales, distribution, rng)
         ways = [ways_to(self.released, possible, told) for possible in (points, others)]
@@ -151,7 +152,8 @@ def test_what_is_shown_tells_nothing_but_what_is_released(way, n_features):
         assert attack.tells() == (False, False), line
         whole = np.ldexp(attack.released, PITCH_BITS + 1 - np.frexp(attack.scales)[1])
         np.testing.assert_array_equal(whole, np.round(whole))
-        low, truth = whole.astype(int) % 16, np.broadcast_to(attack.truth, whole.shape)
+        low = whole.astype(int) % 16
+        truth = np.broadcast_to(attack.truth, whole.shape)
         counts = [np.bincount(low[truth == one], minlength=16) for one in (True, False)]
         assert stats.chi2_contingency(counts).pvalue > CHANCE, line
 

@@ -150,8 +150,10 @@ MIXED = {
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations_with_replacement(MIXED, 2)))
 def test_every_two_guarantees_compose(one, other):
-    one, other = MIXED[one], MIXED[other]
-    both, swapped = one.compose(other), other.compose(one)
+    one = MIXED[one]
+    other = MIXED[other]
+    both = one.compose(other)
+    swapped = other.compose(one)
     for delta in (1e-3, 1e-6):
         epsilon = both.epsilon(delta)
         assert swapped.epsilon(delta) == pytest.approx(epsilon, rel=1e-3)
@@ -369,7 +371,8 @@ def test_every_accountant_pays_for_the_rounding_of_the_record(record):
     paid = set()
     for name, judge in ACCOUNTANTS.items():
         try:
-            exact, computed = judge(record), judge(replace(record, rounding=0.3))
+            exact = judge(record)
+            computed = judge(replace(record, rounding=0.3))
         except (UnsupportedMechanismError, ValueError):
             continue
         paid.add(name)

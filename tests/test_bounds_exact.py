@@ -63,7 +63,8 @@ def both_ways(epsilon, p, q, x):
 def test_bounds_are_above_the_quadratic(n_steps, decay):
     curvature = {"strong_convexity": 0.7, "smoothness": 0.7}
     m = descent(n_steps=n_steps, noise_multiplier=3.0, step_size=decay / 0.7, **curvature)
-    exact, printed = quadratic(m), corollary_2(m)
+    exact = quadratic(m)
+    printed = corollary_2(m)
     assert last_iterate(m).mu == pytest.approx(exact.mu, rel=1e-12)
     assert composition(m).mu >= exact.mu * (1 - 1e-12)
     for order in (1.5, 2.0, 30.0):
@@ -87,7 +88,8 @@ def test_cyclic_batches_in_closed_form(n_batches, n_epochs, strong_convexity):
     worst = 0.0
     for position in range(1, n_batches + 1):
         present = np.arange(m.n_steps) % n_batches == position - 1
-        c, noise = np.full(m.n_steps, 1 - strong_convexity), np.full(m.n_steps, 2.0)
+        c = np.full(m.n_steps, 1 - strong_convexity)
+        noise = np.full(m.n_steps, 2.0)
         exact = last_iterate_mu(c, present, noise)
         assert last_iterate(m, index=position).mu == pytest.approx(exact, rel=1e-9)
         worst = max(worst, exact)
@@ -111,7 +113,8 @@ def test_composition_of_batches_by_arrays_is_that_of_the_worst_position():
 
 def test_batches_by_arrays_and_with_a_domain():
     rng = np.random.default_rng(1)
-    step, noise = rng.uniform(0.1, 1.0, 24), rng.uniform(1.0, 3.0, 24)
+    step = rng.uniform(0.1, 1.0, 24)
+    noise = rng.uniform(1.0, 3.0, 24)
     size = {"n_samples": 22, "batch_size": 6, "n_epochs": 6, "noise_multiplier": noise}
     m = cyclic(**size, step_size=step, strong_convexity=0.2, smoothness=1.5)
     mus = []
@@ -131,7 +134,10 @@ def test_batches_by_arrays_and_with_a_domain():
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_shuffled_once_is_above_the_exact_mixture_over_positions(epsilon):
-    n_batches, n_epochs, decay, noise = 4, 3, 0.3, 0.6
+    n_batches = 4
+    n_epochs = 3
+    decay = 0.3
+    noise = 0.6
     size = {"n_samples": n_batches, "batch_size": 1, "n_epochs": n_epochs}
     steps = {"noise_multiplier": noise, "step_size": decay, "strong_convexity": 1.0}
     m = cyclic(**size, **steps, order="shuffled_once")
@@ -170,11 +176,13 @@ def test_poisson_is_above_the_exact_mixture_and_attained(q, noise, epsilon):
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_poisson_composes_like_the_product_law(adjacency):
-    q, noise = 0.3, 1.0
+    q = 0.3
+    noise = 1.0
     axis = np.linspace(-9, 9, 1501)
     ends = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
     p, r = (mixture(axis, [0.0, end], [1 - q, q]) for end in ends)
-    p, r = np.multiply.outer(p, p), np.multiply.outer(r, r)
+    p = np.multiply.outer(p, p)
+    r = np.multiply.outer(r, r)
     run = {"sampling_probability": q, "noise_multiplier": noise, "adjacency": adjacency}
     guarantee = subsampling(poisson(n_steps=2, **run))
     for epsilon in EPSILONS:
@@ -220,7 +228,8 @@ def test_recursion_is_above_the_exact_mixture(order, decay, noise, batch_size):
         size = {"n_samples": n, "batch_size": batch_size, "n_epochs": n_epochs}
         steps = {"noise_multiplier": noise, "step_size": decay, "strong_convexity": 1.0}
         m = fresh(**size, **steps, adjacency=adjacency)
-        q, steps = batch_size / n, m.n_steps
+        q = batch_size / n
+        steps = m.n_steps
         # of a unit that enters the sum, in units of the step
         reach = (1 - decay) ** np.arange(steps)
         std = noise * math.sqrt(np.sum(reach**2))
@@ -255,7 +264,8 @@ def test_recursion_takes_strides_on_the_safe_side(monkeypatch):
 
 @pytest.mark.parametrize("order", [64.01, 64.5, 70.3, 200.9])
 def test_large_orders_between_integers_are_above_the_exact_curve(order):
-    q, noise = 0.02, 4.0
+    q = 0.02
+    noise = 4.0
     x = np.linspace(-10 * noise, order + 10 * noise, 200_001)
     ratio = np.logaddexp(math.log1p(-q), math.log(q) + (x - 0.5) / noise**2)
     base = stats.norm.logpdf(x, 0, noise)
@@ -282,7 +292,8 @@ def test_records_drawn_one_by_one_have_a_profile_in_each_direction(q, noise):
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10, 1e-14, 1e-17])
 def test_numerical_composition_of_gaussians_is_never_below_the_exact_one(count, delta):
     one = SubsampledDP(GaussianDP(1.2 / math.sqrt(count)), 1.0)
-    losses, exact = ComposedLosses(((one, count),), ACCURACY), GaussianDP(1.2)
+    losses = ComposedLosses(((one, count),), ACCURACY)
+    exact = GaussianDP(1.2)
     numerical = losses.epsilon(delta)
     assert exact.epsilon(delta) <= numerical
     if count < 10**6:
@@ -309,7 +320,8 @@ def test_profiles_of_batches_have_the_relative_error_that_grids_allow_for(q, z, 
 
 def exact_profile(q, z, direction, epsilon):
     """Delta of one step of batches in 60 digits, by Newton's method for the edge."""
-    q, m = mpmath.mpf(q), 1 / mpmath.mpf(z)
+    q = mpmath.mpf(q)
+    m = 1 / mpmath.mpf(z)
     one, other = {"replace": (m, -m), "remove": (m, 0), "add": (0, m)}[direction]
     side = -1 if direction == "add" else 1
 
@@ -319,7 +331,8 @@ def exact_profile(q, z, direction, epsilon):
     def excess(x):  # rises with x
         return mpmath.log(weight(side * x, one) / weight(side * x, other)) - epsilon
 
-    low, high = mpmath.mpf(-(10**7)), mpmath.mpf(10**7)
+    low = mpmath.mpf(-(10**7))
+    high = mpmath.mpf(10**7)
     for _ in range(220):
         middle = (low + high) / 2
         low, high = (low, middle) if excess(middle) > 0 else (middle, high)
@@ -340,8 +353,10 @@ def test_convolution_is_off_by_less_than_is_charged(count, tilt):
     mean = total.interval * count * (0.2 if tilt == 0 else math.tanh(0.04 + math.log(1.5) / 2))
     for epsilon in (0.0, 0.013, max(mean, 0.02), mean + 0.02 * math.sqrt(count)):
         with mpmath.workdps(40):
-            exact, loss = mpmath.mpf(0), mpmath.mpf(0.01)
-            p, q = mpmath.mpf(0.6), mpmath.mpf(0.4)
+            exact = mpmath.mpf(0)
+            loss = mpmath.mpf(0.01)
+            p = mpmath.mpf(0.6)
+            q = mpmath.mpf(0.4)
             first = max(0, math.floor((epsilon / 0.01 + count) / 2) - 1)
             mass = mpmath.binomial(count, first) * p**first * q ** (count - first)
             for heads in range(first, min(count, first + math.ceil(9 * math.sqrt(count))) + 1):
@@ -380,7 +395,8 @@ def projected_chain(m, gradients, cells=801):
     edges = np.concatenate([[-np.inf], (grid[1:] + grid[:-1]) / 2, [np.inf]])
     law_of_noise = stats.norm if m.distribution == "gaussian" else stats.laplace
     noise = law_of_noise(scale=m.step_size * m.noise)
-    laws, law = [], np.eye(cells)[cells // 2]
+    laws = []
+    law = np.eye(cells)[cells // 2]
     for gradient in gradients:
         moved = (grid - m.step_size * gradient)[:, None]
         kernel = np.diff(noise.cdf(edges[None, :] - moved), axis=1)
@@ -432,7 +448,8 @@ def test_a_step_that_forgets_all_leaves_the_last_record(stopping):
 def test_last_iterate_of_one_pass_is_the_general_schedule():
     curvature = {"smoothness": 2.0, "strong_convexity": 0.3}
     m = one_pass(n_samples=12, noise=1.5, step_size=0.4, diameter=0.8, **curvature)
-    c, step = max(1 - 0.4 * 0.3, 0.4 * 2.0 - 1), m.step_size
+    c = max(1 - 0.4 * 0.3, 0.4 * 2.0 - 1)
+    step = m.step_size
     for index in range(1, 13):
         own = np.where(np.arange(1, 13) == index, step * 2.0, 0.0)
         exact = last_iterate_mu(np.full(12, c), own, np.full(12, step * 1.5), diameter=0.8)
@@ -442,7 +459,9 @@ def test_last_iterate_of_one_pass_is_the_general_schedule():
 
 @pytest.mark.system
 def test_domain_bound_is_above_a_projected_chain():
-    steps, noise, step = 30, 1.5, 0.2
+    steps = 30
+    noise = 1.5
+    step = 0.2
     domain = {"step_size": step, "strong_convexity": 0.0, "diameter": 0.5}
     m = descent(n_steps=steps, noise_multiplier=noise, sensitivity=1.0, **domain)
     chain = one_pass(n_samples=steps, noise=noise, smoothness=1.0, **domain)
@@ -457,7 +476,8 @@ def test_domain_bound_is_above_a_projected_chain():
 
 
 def test_mixtures_compose_as_pairs_with_the_component_told():
-    one, other = ProfileMixture([0.2, 1.0], [0.7, 0.3]), ProfileMixture([0.5, 0.9])
+    one = ProfileMixture([0.2, 1.0], [0.7, 0.3])
+    other = ProfileMixture([0.5, 0.9])
     joint = one.compose(other)
     for epsilon in EPSILONS:
         parts = [
@@ -473,7 +493,8 @@ def test_mixtures_compose_as_pairs_with_the_component_told():
     fpr = np.linspace(0, 1, 21)
     lines = np.maximum(PrivacyLossDP(((one, 1),)).tradeoff(fpr), 0)
     np.testing.assert_allclose(one.tradeoff(fpr), lines, atol=2e-3)
-    one, gaussian = ProfileMixture([0.8]).tradeoff(0.1), GaussianDP(0.8).tradeoff(0.1)
+    one = ProfileMixture([0.8]).tradeoff(0.1)
+    gaussian = GaussianDP(0.8).tradeoff(0.1)
     assert one <= gaussian <= one + 1e-3
     # many components are pooled on the safe side
     mus = np.linspace(0.0, 1.0, 5000)

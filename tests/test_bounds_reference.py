@@ -120,7 +120,8 @@ def test_a_single_step_is_a_gaussian_mechanism():
 @pytest.mark.parametrize("rate", [1e-6, 0.01, 3.0])
 def test_classic_conversion_is_never_below_the_tight_one(rate, delta):
     curve = LinearCurve(rate)
-    tight, classic = RenyiDP(curve), RenyiDP(curve, conversion="classic")
+    tight = RenyiDP(curve)
+    classic = RenyiDP(curve, conversion="classic")
     exact = GaussianDP(math.sqrt(2 * rate)).epsilon(delta)
     assert exact <= tight.epsilon(delta) <= classic.epsilon(delta)
     closed = rate + 2 * math.sqrt(rate * math.log(1 / delta))

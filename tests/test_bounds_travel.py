@@ -286,7 +286,8 @@ def test_a_report_takes_what_tightest_returns_and_escapes_what_is_assumed():
         stored = json.loads(json.dumps(report.as_dict()))
         assert stored["spent"]["epsilon"] == best.guarantee.epsilon(1e-6)
         assert from_dict(stored["stored"]["mechanism"]) == m
-    text, page = report.to_text(), report._repr_html_()
+    text = report.to_text()
+    page = report._repr_html_()
     for part in ("replace_one", "last_iterate", "advantage", "seed", "not protected against"):
         assert part in text
         assert part in page

@@ -62,7 +62,8 @@ def here():
 
 def rows_of(X, y, lengths, numeric=False):
     """The rows of arrays, on the cluster, in partitions of some lengths."""
-    X, y = remote(X, lengths), remote(y, lengths)
+    X = remote(X, lengths)
+    y = remote(y, lengths)
     return collections.cluster_rows(X, y, numeric, True, None)
 
 
@@ -145,7 +146,8 @@ def assert_same_fit(model, name, X, y, **given):
 @pytest.mark.parametrize("name", MODELS)
 def test_fits_have_the_bits_of_local_ones(name):
     X, y = data()
-    y, lengths = target(name, y), cut(len(y), 3, 256)
+    lengths = cut(len(y), 3, 256)
+    y = target(name, y)
     given = extras(name, y)
     far = {key: remote(part, lengths) for key, part in given.items()}
     model = fitted(name, remote(X, lengths), remote(y, lengths), **far)
@@ -157,7 +159,9 @@ def test_fits_have_the_bits_of_local_ones(name):
 
 def lose_at(monkeypatch, phase):
     """Have a worker lost at the third answer to a question, when it was told all."""
-    ask, awaited, left = driver.Session.ask, driver.Session._awaited, [1, 2, 3]
+    ask = driver.Session.ask
+    awaited = driver.Session._awaited
+    left = [1, 2, 3]
 
     def asked(self, question, *told):
         self.name, *_ = question
@@ -203,7 +207,8 @@ def test_a_worker_that_is_lost_again_and_again_is_an_error(monkeypatch):
 
 
 def test_what_a_worker_holds_does_not_leave_it(here):
-    X, y = np.full((300, 2), SECRET), np.full(300, SECRET)
+    X = np.full((300, 2), SECRET)
+    y = np.full(300, SECRET)
     rows = rows_of(X, y, 300).with_targets(identity)
     rows.target_sum()
     (share,) = rows._session._shares
@@ -242,7 +247,8 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_local_fit_refuses_is_refused(fault):
     X, y = data(600)
-    X[-1], y = SECRET, (y > 0).astype(float)
+    X[-1] = SECRET
+    y = (y > 0).astype(float)
     change, message = FAULTS[fault]
     bad = change(X[300:], y[300:])
     far = []
@@ -270,7 +276,8 @@ def held(form, X, *targets, monkeypatch=None):
 
 
 def test_errors_of_workers_are_codes(monkeypatch):
-    X, y = sparse.csr_array(data(300)[0]), np.zeros(300)
+    X = sparse.csr_array(data(300)[0])
+    y = np.zeros(300)
     form = worker.Form(5, "float64", True, True, 1)
     malformed = X.copy()
     malformed.indices[0] = 99
@@ -333,7 +340,9 @@ def test_batches_hold_the_records_that_they_hold_locally(name, monkeypatch):
     model = PrivateLogisticRegression(**BINARY, solver=BATCHES[name], random_state=0)
     expected = copy.deepcopy(model).fit(X, y > 0)
     lengths = [130, 0, 500, 370]
-    left, seen, ask = lose_at(monkeypatch, "batch"), [], driver.Session.ask
+    left = lose_at(monkeypatch, "batch")
+    seen = []
+    ask = driver.Session.ask
 
     def asked(self, question, *told):
         if question[0] == "batch":
@@ -377,7 +386,8 @@ def test_a_dask_collection_is_trained_on_where_it_is():
     # predictions stay there too, block by block
     far = remote(X, 300)
     for method in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
-        answers, local = getattr(model, method)(far), getattr(expected, method)(X)
+        answers = getattr(model, method)(far)
+        local = getattr(expected, method)(X)
         assert isinstance(answers, dask.array.Array)
         assert answers.chunks[0] == far.chunks[0]
         assert answers.dtype == local.dtype
@@ -409,7 +419,8 @@ def test_scalers_and_pipelines_train_there_too():
     from sklearn.pipeline import make_pipeline
 
     X, y = data(2000)
-    far, far_y = remote(X, 512), remote(y > 0, 512)
+    far = remote(X, 512)
+    far_y = remote(y > 0, 512)
     scaler = PrivateScaler(random_state=0)
     expected = copy.copy(scaler).fit(X)
     scaler.fit(far)
@@ -429,7 +440,8 @@ def test_scalers_and_pipelines_train_there_too():
 def test_lengths_that_dask_does_not_know_are_counted():
     """A frame that goes through a step of a pipeline is an array whose lengths Dask forgot."""
     X, y = data(600)
-    far, far_y = remote(X, 300), remote(y > 0, 300)
+    far = remote(X, 300)
+    far_y = remote(y > 0, 300)
     chosen = far[:, 0] > -99
     expected = PrivateLogisticRegression(**BINARY, random_state=0).fit(X, y > 0)
     found = copy.deepcopy(expected).fit(far[chosen], far_y[chosen])
@@ -444,7 +456,8 @@ def test_lengths_that_dask_does_not_know_are_counted():
 
 def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy():
     X, y = data(600)
-    far, far_y = remote(X, 300), remote(y > 0, 300)
+    far = remote(X, 300)
+    far_y = remote(y > 0, 300)
     table, _ = frame(X)
     words = table.assign(ward="north")
     refused = [
@@ -489,7 +502,8 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy():
 
 def test_errors_of_a_cluster_quote_no_record(here, monkeypatch):
     X, y = data(600)
-    far, far_y = remote(X, 300), remote(y > 0, 300)
+    far = remote(X, 300)
+    far_y = remote(y > 0, 300)
 
     def broken(block):
         raise OSError(f"cannot read {SECRET}")
@@ -560,8 +574,11 @@ def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
     with_signal = signal.SIGSTOP if phase == "frozen" else signal.SIGKILL
     if phase == "frozen":
         monkeypatch.setattr(driver, "LIMIT", 3.0)
-    wait, asked, awaited = distributed.wait, driver.Session._send, driver.Session._awaited
-    stopped, names = [], []
+    wait = distributed.wait
+    asked = driver.Session._send
+    awaited = driver.Session._awaited
+    stopped = []
+    names = []
 
     def stop_at(when):
         if when == phase and not stopped:
@@ -598,7 +615,8 @@ def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
 def test_an_interrupt_ends_the_fit_and_the_tasks_of_workers(processes, monkeypatch):
     X, y = data()
     far = remote(X, SIZE), remote(y > 0, SIZE)
-    ask, asked = driver.Session.ask, []
+    ask = driver.Session.ask
+    asked = []
 
     def interrupted(self, question, *told):
         asked.append(question[0])
@@ -623,12 +641,15 @@ def test_an_interrupt_ends_the_fit_and_the_tasks_of_workers(processes, monkeypat
 
 def test_a_planted_value_is_nowhere(processes, monkeypatch):
     """Neither in logs nor in errors, in nothing that the scheduler was told, in no answer."""
-    X, y = np.full((600, 3), SECRET), np.full(600, SECRET)
+    X = np.full((600, 3), SECRET)
+    y = np.full(600, SECRET)
     missing = X.copy()
     missing[-1, 0] = np.nan
     ridge = PrivateRidge(target_bounds=(0, 1), random_state=0)
     counts = PrivatePoissonRegressor(target_bounds=(0, 1), random_state=0)
-    told, awaited, n_errors = [], driver.Session._awaited, 0
+    told = []
+    awaited = driver.Session._awaited
+    n_errors = 0
 
     def answered(self, share, call):
         told.append(awaited(self, share, call))

@@ -165,12 +165,16 @@ def test_a_budget_so_large_that_sums_are_beyond_the_lattice(epsilon):
 def test_a_slope_is_the_posterior_mean_of_one_step():
     """The sums are those of numpy, and scores that are twice too steep are brought back."""
     rng = np.random.default_rng(0)
-    raw, base = rng.normal(-1, 2.5, 400), -1.0
-    y, out = (rng.random(400) < expit(raw / 2 - 0.5)).astype(float), np.empty((5, 400))
+    raw = rng.normal(-1, 2.5, 400)
+    base = -1.0
+    y = (rng.random(400) < expit(raw / 2 - 0.5)).astype(float)
+    out = np.empty((5, 400))
     given = np.zeros((5, 400))
-    given[0], given[1] = raw, base
+    given[0] = raw
+    given[1] = base
     SUMS.residual(given, y, out)
-    p, u = expit(raw), np.clip(raw - base, -3, 3)
+    p = expit(raw)
+    u = np.clip(raw - base, -3, 3)
     w = p * (1 - p)
     np.testing.assert_allclose(out, [p - y, (p - y) * u, w, w * u, w * u**2], atol=1e-12)
     assert np.linalg.norm(out, axis=0).max() <= SUMS.lipschitz
@@ -184,15 +188,19 @@ def test_a_slope_is_the_posterior_mean_of_one_step():
 
 def test_a_slope_of_classes_is_the_posterior_mean_of_one_step():
     """The sums are those of numpy, and no scores, however far apart, make them longer."""
-    rng, n_classes = np.random.default_rng(0), 4
+    rng = np.random.default_rng(0)
+    n_classes = 4
     loss = sums_of_classes(n_classes)
     for spread in (1.0, 3.0, 6.0, 50.0):
-        raw, base = rng.normal(0, spread, (n_classes, 4000)), rng.normal(0, 1, (n_classes, 1))
+        raw = rng.normal(0, spread, (n_classes, 4000))
+        base = rng.normal(0, 1, (n_classes, 1))
         raw[:, ::3] = np.clip(raw[:, ::3], base - 6, base + 6)
-        y, out = rng.integers(0, n_classes, 4000), np.empty((2 * n_classes, 4000))
+        y = rng.integers(0, n_classes, 4000)
+        out = np.empty((2 * n_classes, 4000))
         given = np.vstack([raw, np.broadcast_to(base, raw.shape)])
         loss.residual(given.copy(), y.astype(float), out)
-        p, u = softmax(raw, axis=0), np.clip(raw - base, -6, 6)
+        p = softmax(raw, axis=0)
+        u = np.clip(raw - base, -6, 6)
         mean = np.sum(p * u, axis=0)
         both = mean - u[y, np.arange(4000)], (np.sum(p * u**2, axis=0) - mean**2) / 6
         np.testing.assert_allclose(out[:2], both, atol=1e-9)

@@ -61,7 +61,8 @@ def deviance(raw, y):
 
 def hinge(raw, y):
     """Return the mean smoothed hinge loss."""
-    margin, h = np.where(y == 1, raw[:, 0], -raw[:, 0]), HINGE_WIDTH
+    margin = np.where(y == 1, raw[:, 0], -raw[:, 0])
+    h = HINGE_WIDTH
     bend = np.where(margin < 1 + h, (1 + h - margin) ** 2 / (4 * h), 0.0)
     return np.mean(np.where(margin < 1 - h, 1 - margin, bend))
 
@@ -80,7 +81,9 @@ def _of_sklearn(model):
 
 
 def _of_hinge(X, y):
-    Z, sign, h = np.column_stack([X, np.ones(len(X))]), np.where(y == 1, 1.0, -1.0), HINGE_WIDTH
+    Z = np.column_stack([X, np.ones(len(X))])
+    sign = np.where(y == 1, 1.0, -1.0)
+    h = HINGE_WIDTH
 
     def value(theta):
         margin = sign * (Z @ theta)
@@ -154,7 +157,8 @@ TRUTHS = {
 @cache
 def problem(name, scales, n_samples=N):
     """Return rows, targets, and the least loss with its coefficients and intercepts."""
-    truth, rng = TRUTHS[name], np.random.default_rng(0)
+    truth = TRUTHS[name]
+    rng = np.random.default_rng(0)
     U = rng.uniform(0, 1, (n_samples, 5))
     y = truth.draw((U - 0.5) @ SLOPES, rng)
     X = U * SCALES[scales]
@@ -206,7 +210,8 @@ def test_a_large_budget_finds_what_no_privacy_finds(name, scales):
 @pytest.mark.parametrize(("name", "most"), [("numbers", 0.06), ("10 %", 0.012)])
 def test_long_rows_bend_less_as_the_budget_grows(name, most):
     """Student's t, 3 degrees: with lengths cut at 4 root mean squares 0.107 and 0.020 stay."""
-    truth, rng = TRUTHS[name], np.random.default_rng(0)
+    truth = TRUTHS[name]
+    rng = np.random.default_rng(0)
     X = rng.standard_t(3, (N, 5))
     y = truth.draw(X @ SLOPES / 4, rng)
     best, _ = truth.minimiser(X, y)
@@ -287,8 +292,10 @@ def test_counts_whose_rate_drowns_are_a_constant():
 def test_a_constant_of_rare_counts_has_nearly_all_of_the_budget():
     """The sum of 40 squares of standard normals is below 2.4 times 40 but for one in 1e6."""
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(0, 1, (3000, 3)), (rng.random(3000) < 0.01).astype(float)
-    model, errors = PrivatePoissonRegressor(0.3, 1e-7, target_bounds=(0, 1)), []
+    X = rng.uniform(0, 1, (3000, 3))
+    y = (rng.random(3000) < 0.01).astype(float)
+    model = PrivatePoissonRegressor(0.3, 1e-7, target_bounds=(0, 1))
+    errors = []
     for _ in range(40):
         model.fit(X, y)
         errors.append(0.0 if np.any(model.coef_) else model.predict(X[:1])[0] - y.mean())
@@ -301,9 +308,11 @@ def test_a_constant_of_rare_counts_has_nearly_all_of_the_budget():
 @pytest.mark.parametrize("name", ["10 %", "numbers", "margins", "rate 0.3"])
 def test_rows_of_any_length_keep_it(name, bounds):
     """Also without bounds, where half are longer than usual; seeds are fixed."""
-    truth, rng = TRUTHS[name], np.random.default_rng(0)
+    truth = TRUTHS[name]
+    rng = np.random.default_rng(0)
     Z = rng.normal(size=(N, 5))
-    X, y = 2 * Z, truth.draw(0.4 * Z @ SLOPES, rng)
+    X = 2 * Z
+    y = truth.draw(0.4 * Z @ SLOPES, rng)
     best = truth.minimiser(X, y)[0]
     model = truth.model(epsilon=1000.0, delta=1e-11, bounds=bounds, random_state=0).fit(X, y)
     assert np.linalg.norm(model.coef_ - best) <= 0.02 * np.linalg.norm(best)
@@ -329,7 +338,8 @@ FEW = {  # model, targets, and the release that a constant is made of
 def test_few_records_buy_a_constant_and_are_told_so_in_public_numbers(name, adjacency):
     """The text is the same on other records: only n and mu are in it."""
     model, y, part = FEW[name]
-    few, texts = clone(model).set_params(epsilon=0.1, delta=1e-5, adjacency=adjacency), set()
+    few = clone(model).set_params(epsilon=0.1, delta=1e-5, adjacency=adjacency)
+    texts = set()
     for rows in (slice(0, 100), slice(100, 200)):
         with pytest.warns(PrivacyUtilityWarning, match="Slopes need") as heard:
             few.fit(ROWS[rows], y[rows])
@@ -369,7 +379,8 @@ def test_where_noise_is_as_large_as_a_share_all_shares_are_equal():
 @pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
 def test_no_warning_asks_for_once_as_many_records():
     """A rate may drown in its noise though it is large in its own unit: then no factor is known."""
-    counts, texts = COUNTS[:500] * (np.arange(500) % 6 == 0), set()
+    counts = COUNTS[:500] * (np.arange(500) % 6 == 0)
+    texts = set()
     for seed in range(60):
         model = PrivatePoissonRegressor(target_bounds=(0, 8), random_state=seed)
         with warnings.catch_warnings(record=True) as heard:

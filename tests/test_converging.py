@@ -64,7 +64,8 @@ def test_bought_parts_compose_with_a_converging_bound(model, bound, adjacency):
     assert spent.bound == bound
     bought, training = spent.mechanism.mechanisms
     assert type(bought) is Gaussian
-    mu, alone = 1 / bought.noise_multiplier, BOUNDS[bound](training)
+    mu = 1 / bought.noise_multiplier
+    alone = BOUNDS[bound](training)
     assert spent.guarantee.rdp(ORDERS) == pytest.approx(
         ORDERS * mu**2 / 2 + alone.rdp(ORDERS)
         if bound == "langevin"
@@ -118,7 +119,9 @@ def test_theorem_4_sets_steps_and_no_more_noise(adjacency, conditioning):
         1.0, 1e-6, solver=NoisyGD(n_steps="theorem4"), bound="langevin", adjacency=adjacency
     ).set_params(conditioning=conditioning, **STRONG)
     spent = plan(request_of(model, 20_000, 5))
-    record, objective, training = spent.mechanism, spent.objective, spent.training
+    record = spent.mechanism
+    objective = spent.objective
+    training = spent.training
     if conditioning is not None:
         record = record["training"]
     printed = calibrate(

@@ -52,7 +52,8 @@ def records(n_samples=90, layout=np.ascontiguousarray, row_map=None, weight=None
     """Rows with exposures from tiny to huge, and mapped rows, counts and exposures."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n_samples, 3))
-    counts, exposure = rng.uniform(0, LARGEST, n_samples), 10.0 ** rng.uniform(-3, 3, n_samples)
+    counts = rng.uniform(0, LARGEST, n_samples)
+    exposure = 10.0 ** rng.uniform(-3, 3, n_samples)
     rows = LocalRows(layout(X), counts / exposure, weight, row_map, exposure)
     if row_map is None:
         mapped = X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
@@ -78,20 +79,23 @@ def gradients(objective, mapped, counts, exposure, theta):
 def test_every_solver_learns_with_the_exposure_as_an_offset(layout, row_map, weighted):
     weight = np.random.default_rng(3).uniform(0, 1, 90) if weighted else None
     rows, *of_records = records(90, layout, row_map, weight)
-    objective, steps = problem(90), np.array([0.3, 0.2, 0.1])
+    objective = problem(90)
+    steps = np.array([0.3, 0.2, 0.1])
     share = (np.ones(90) if weight is None else weight)[:, None]
 
     def mean(theta, chosen=slice(None), divisor=90):
         each = gradients(objective, *(array[chosen] for array in of_records), theta) * share[chosen]
         return each.sum(axis=0) / divisor
 
-    expected, theta = np.zeros(4), np.zeros(4)
+    expected = np.zeros(4)
+    theta = np.zeros(4)
     for step in steps:
         expected = expected - step * (mean(expected) + 0.2 * expected)
     descend(theta, objective, rows, steps, np.zeros(3), math.inf, generator(), 1)
     np.testing.assert_allclose(theta, expected, rtol=1e-9)
 
-    expected, theta = np.zeros(4), np.zeros(4)
+    expected = np.zeros(4)
+    theta = np.zeros(4)
     for k, step in enumerate(steps):
         part = slice(30 * k, 30 * k + 30)
         expected = expected - step * (mean(expected, part, 30) + 0.2 * expected)
@@ -146,7 +150,8 @@ def test_bad_exposures_are_refused():
 def test_rare_totals_are_right_whatever_the_exposures():
     """400 claims: a search for the rate by signs of differences led far below it, 1 fit of 10."""
     rng = np.random.default_rng(0)
-    X, years = rng.uniform(0, 1, (60_000, 3)), rng.uniform(0.2, 1.0, 60_000)
+    X = rng.uniform(0, 1, (60_000, 3))
+    years = rng.uniform(0.2, 1.0, 60_000)
     claims = rng.poisson(0.01 * years)
     for seed in range(15):
         model = PrivatePoissonRegressor(1.0, target_bounds=(0, 2), random_state=seed)
@@ -179,7 +184,8 @@ def test_a_search_trains_and_scores_by_exposure(monkeypatch):
     """Each trial is given the exposures of its rows, and its score compares counts with counts."""
     n_samples = 400 if config.DISABLE_JIT else 4000
     X, y, exposure = simulated(n_samples, 3)
-    seen, run = [], private_search.run_trial
+    seen = []
+    run = private_search.run_trial
 
     def spy(estimator, score, X, y, X_held, y_held, given):
         outcome = run(estimator, score, X, y, X_held, y_held, given)

@@ -87,7 +87,8 @@ def test_several_classes_are_those_up_to_the_largest_that_shows():
 
 def test_a_share_of_conditioning_leaves_what_was_bought_before_as_it_was():
     """Ten classes, which pay for a slope as two do not, change the other shares after it."""
-    ten, wide = np.arange(2000) % 10, np.tile(X[:2000], 3)
+    ten = np.arange(2000) % 10
+    wide = np.tile(X[:2000], 3)
     model = PrivateSoftmaxRegression(epsilon=2.0, conditioning=0.3, random_state=0).fit(wide, ten)
     assert model.classes_.size == 10
     assert model.mechanism_.names.count("slope of residuals") == 1
@@ -96,7 +97,8 @@ def test_a_share_of_conditioning_leaves_what_was_bought_before_as_it_was():
 
 def test_a_record_of_another_label_weighs_nothing_and_keeps_its_place():
     """The same rows with the labels of a tenth of them as another: as if these were not there."""
-    y, others = TWO.copy(), np.arange(len(X)) % 10 == 0
+    y = TWO.copy()
+    others = np.arange(len(X)) % 10 == 0
     y[others] = 1 - y[others]  # wrong, so that they would be seen
     wrong = PrivateLogisticRegression(epsilon=30.0, delta=1e-6).fit(X, y)
     y[others] = 9
@@ -110,7 +112,8 @@ def test_a_record_of_another_label_weighs_nothing_and_keeps_its_place():
 @pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=["logistic", "softmax"])
 def test_rows_whose_weights_are_all_1_are_summed_to_the_same_bits(loss, dtype):
     """So weights may be left out where no record has another label: its block alone is another."""
-    rows, y = X.astype(dtype), THREE % max(2, loss.n_outputs)
+    rows = X.astype(dtype)
+    y = THREE % max(2, loss.n_outputs)
     row_map = RowMap(np.array([0.1, -0.2]), np.array([[1.0, 0.5], [0.0, 2.0]]), 1.0, 3.0)
     objective = Objective(loss, *X.shape, 1.0, clip=0.7, intercept_scaling=0.25, spread=9.0)
     y = y.astype(float)
@@ -140,7 +143,8 @@ def test_rows_read_in_order_give_the_same_bits():
 
 
 def test_labels_that_are_not_bought_are_a_leak_by_name():
-    text, few = np.array(["a", "b"])[TWO], slice(0, 30)
+    text = np.array(["a", "b"])[TWO]
+    few = slice(0, 30)
     cases = (X, text, "auto"), (X[few], TWO[few], "auto"), (X, TWO, "from_y")
     for rows, y, given in cases:
         with pytest.warns(PrivacyLeakWarning, match="taken from y"):
@@ -193,7 +197,8 @@ def test_a_start_lends_what_it_knows_of_targets():
         (PrivateGAMRegressor(bounds=(-1, 1), target_bounds=(-4, 4)), SIGNAL),
     ]
     for model, y in pairs:
-        first, name = model.fit(X, y), model.family.targets.parameter
+        first = model.fit(X, y)
+        name = model.family.targets.parameter
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             again = clone(first).set_params(start=FrozenEstimator(first), **{name: "auto"})
@@ -262,7 +267,8 @@ def test_columns_are_what_their_types_say():
     side = np.where(X[:, 1] > 0, "up", "down")
     frame = pd.DataFrame({"x": X[:, 0], "day": days, "flag": X[:, 1] > 0.5, "o": side})
     frame["o"] = frame["o"].astype(object)
-    frame["c"], frame["s"] = frame["o"].astype("category"), frame["o"].astype("string")
+    frame["c"] = frame["o"].astype("category")
+    frame["s"] = frame["o"].astype("string")
     frame["zone"] = frame["day"].dt.tz_localize("Asia/Tokyo")
     bounds = {"x": (-1, 1), "day": (19_723, 20_089), "zone": (19_722, 20_088)}
     with warnings.catch_warnings():
@@ -300,7 +306,8 @@ def test_arrays_of_objects_and_of_numbers():
 @pytest.mark.smoke
 def test_facts_of_some_columns_leave_the_others_to_be_bought():
     """At the norm of those alone; the report says which were given, and the cost is the same."""
-    side, code = np.where(X[:, 1] > 0, "up", "down"), np.where(SIGNAL > 0, "b", "a")
+    side = np.where(X[:, 1] > 0, "up", "down")
+    code = np.where(SIGNAL > 0, "b", "a")
     frame = pd.DataFrame({"x": 30 * X[:, 0], "z": X[:, 1], "side": side, "code": code})
     options = {"epsilon": 3.0, "bounds": {"z": (-2, 2)}, "classes": [0, 1]}
     made = PrivateGAMClassifier(categories={"side": ["up", "down"]}, **options)

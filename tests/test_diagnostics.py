@@ -38,7 +38,9 @@ def assert_true(diagnostics, truth):
     """Within six standard deviations of the noise, beyond which it is with probability 2e-9."""
     assert diagnostics.keys() == truth.keys()
     for name, found in diagnostics.items():
-        share, low, high = found["share"], found["low"], found["high"]
+        share = found["share"]
+        low = found["low"]
+        high = found["high"]
         deviation = max(share - low, high - share) / 1.96  # one end may be cut off
         assert 0 <= low < share < high <= 1
         assert abs(found["share"] - truth[name]) <= 6 * deviation, name
@@ -64,7 +66,8 @@ def test_every_solver_pays_for_them_and_says_so(problem, tmp_path):
     case, name = problem
     X, y = case.data(60)
     private = model(case, name, diagnostics=True)
-    cost, ledger = private.privacy_cost(60, 3), Ledger(tmp_path / "books.json", cap=(2.1, 1e-4))
+    cost = private.privacy_cost(60, 3)
+    ledger = Ledger(tmp_path / "books.json", cap=(2.1, 1e-4))
     with ledger.reserve("fit", cost) as entry:
         fitted = private.fit(X, y)
         entry.settle(fitted)

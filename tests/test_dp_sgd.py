@@ -53,22 +53,29 @@ def record_of(solver, objective, noise_multiplier=2.0, adjacency=Adjacency.REPLA
 def test_realised_schedule_is_the_records(step_size, average):
     """Without noise, of all records, the run is gradient descent by the record's steps."""
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((50, 3)), (rng.random(50) < 0.5).astype(float)
+    X = rng.standard_normal((50, 3))
+    y = (rng.random(50) < 0.5).astype(float)
     objective = problem(n_samples=50, n_features=3)
     options = {"step_size": step_size, "average": average}
     solver = DPSGD(n_steps=9, batch_size=50, momentum=0.3, radius=1.5, **options)
     record = record_of(solver, objective, noise_multiplier=1e-8)
     rows = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
-    theta, move, last, iterates = np.zeros(3), np.zeros(3), 1.0, []
+    theta = np.zeros(3)
+    move = np.zeros(3)
+    last = 1.0
+    iterates = []
     for step in np.broadcast_to(record.step_size, 9):
         limit = 0.4 / np.linalg.norm(rows, axis=1)
         gradient = np.clip(expit(rows @ theta) - y, -limit, limit) @ rows / 50
-        before, point = theta, theta + 0.3 * step / last * move
+        before = theta
+        point = theta + 0.3 * step / last * move
         theta = point - step * (gradient + 0.01 * point)
         theta = theta * min(1, 1.5 / np.linalg.norm(theta))
-        move, last = theta - before, step
+        move = theta - before
+        last = step
         iterates.append(theta)
-    even, rising = [1 / 9] * 9, [2 * t / 90 for t in range(1, 10)]
+    even = [1 / 9] * 9
+    rising = [2 * t / 90 for t in range(1, 10)]
     weights = {None: [0.0] * 8 + [1.0], "uniform": even, "weighted": rising}[average]
     ours = solver.solve(objective, record, LocalRows(X, y), generator=generator())
     np.testing.assert_allclose(ours, np.array(weights) @ np.array(iterates), rtol=1e-5)
@@ -203,7 +210,8 @@ def test_batches_whose_rounding_is_paid_for_are_cut_and_accounted_as_such():
     exact = momentum.mechanism(objective, budget, "tightest")
     assert exact(4.0).largest_batch is None
     for judge in (subsampling, composition):
-        paid, free = judge(record).epsilon(1e-8), judge(whole).epsilon(1e-8)
+        paid = judge(record).epsilon(1e-8)
+        free = judge(whole).epsilon(1e-8)
         assert free * (1 - 1e-9) <= paid <= free * (1 + 1e-6)
     assert judge(record).failure > 0
     orders = np.array([2.0, 16.0])
@@ -241,7 +249,8 @@ def test_cut_batches(adjacency):
 
 def test_cut_batches_are_above_a_law_that_is_written_out():
     """One step, three records, of which one at most is taken; the others' values are -1."""
-    q, noise = 0.6, 1.5
+    q = 0.6
+    noise = 1.5
     y = np.linspace(-16, 16, 40_001)
 
     def law(value):  # of the record, which vanishes for None

@@ -170,7 +170,8 @@ def test_a_user_vouches_for_a_function(monkeypatch):
     with pytest.raises(ValueError, match="may mix records"):
         search.fit(X, Y)
     monkeypatch.setattr(log_of_row, "row_wise", True, raising=False)
-    total, said = total_privacy(pipeline), "acts on each row by itself, as you say"
+    total = total_privacy(pipeline)
+    said = "acts on each row by itself, as you say"
     assert total.guarantee == pipeline[-1].privacy_
     assert said in str(total)
     assert said in str(search.fit(X, Y).privacy_report())

@@ -31,7 +31,8 @@ from skdpdyn.privacy import GaussianDP, Ledger, check_report
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (600, 2))
 RAW = 2 * X[:, 0] + X[:, 1] + RNG.logistic(size=600)
-TWO, THREE = RAW > 0, np.digitize(RAW, [-1.0, 1.0])
+TWO = RAW > 0
+THREE = np.digitize(RAW, [-1.0, 1.0])
 MODELS = {
     "two": (LogisticRegression().fit(X, TWO), TWO),
     "three": (LogisticRegression().fit(X, THREE), THREE),
@@ -58,7 +59,8 @@ def record(monkeypatch):
 def test_a_person_moves_a_score_as_one_row_does(name, adjacency, monkeypatch):
     """A person with 1 to 99 rows, all alike or not; rows that everyone repeats change nothing."""
     model, y = MODELS[name]
-    calls, options = record(monkeypatch), {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
+    calls = record(monkeypatch)
+    options = {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
     owners = np.append(np.arange(300), np.arange(300))
     rng = np.random.default_rng(1)
 
@@ -119,7 +121,8 @@ def test_two_classes_without_noise(monkeypatch):
 def test_more_classes_and_regressions_without_noise(monkeypatch):
     record(monkeypatch)
     model, y = MODELS["three"]
-    found, predicted = evaluate(model, X, y, epsilon=1.0), model.predict(X)
+    found = evaluate(model, X, y, epsilon=1.0)
+    predicted = model.predict(X)
     np.testing.assert_array_equal(found.confusion_matrix.round(6), confusion_matrix(y, predicted))
     assert found.accuracy.value == pytest.approx(accuracy_score(y, predicted))
     assert found.recall(1).value == pytest.approx(recall_score(y == 1, predicted == 1))
@@ -132,7 +135,8 @@ def test_more_classes_and_regressions_without_noise(monkeypatch):
     assert evaluate(LinearSVC().fit(X, y), X, y, epsilon=1.0).log_loss is None
 
     model, y = MODELS["regression"]
-    clipped, predicted = np.clip(y, -4, 4), np.clip(model.predict(X), -4, 4)
+    clipped = np.clip(y, -4, 4)
+    predicted = np.clip(model.predict(X), -4, 4)
     found = evaluate(model, X, y, epsilon=1.0, target_bounds=(-4, 4))
     assert found.r2.value == pytest.approx(r2_score(clipped, predicted))
     assert found.mean_squared_error.value == pytest.approx(mean_squared_error(clipped, predicted))
@@ -148,7 +152,8 @@ def test_more_classes_and_regressions_without_noise(monkeypatch):
 def test_intervals_hold_what_they_are_of(name, monkeypatch):
     """Of 80 intervals of 95 % less than 60 hold the metric with probability 2e-9 at the most."""
     model, y = MODELS[name]
-    A, b = np.tile(X, (5, 1)), np.tile(y, 5)
+    A = np.tile(X, (5, 1))
+    b = np.tile(y, 5)
     with monkeypatch.context() as patch:
         record(patch)
         exact = evaluate(model, A, b, epsilon=1.0, **BOUNDS[name]).metrics()
@@ -162,9 +167,12 @@ def test_intervals_hold_what_they_are_of(name, monkeypatch):
 @pytest.mark.parametrize("prevalence", [0.01, 0.3])
 def test_bins_of_equal_numbers_and_intervals_for_the_population(prevalence):
     """Of 40 intervals of 95 % less than 27 hold the area with probability 1e-7 at the most."""
-    rng, held, off = np.random.default_rng(0), np.zeros(2), []
+    rng = np.random.default_rng(0)
+    held = np.zeros(2)
+    off = []
     model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
-    model.coef_[:], model.intercept_[:] = 1.2, {0.01: -5.2, 0.3: -1.1}[prevalence]
+    model.coef_[:] = 1.2
+    model.intercept_[:] = {0.01: -5.2, 0.3: -1.1}[prevalence]
     drawn = rng.normal(size=(500_000, 1))
     population = roc_auc_score(rng.uniform(size=500_000) < model.predict_proba(drawn)[:, 1], drawn)
     for _ in range(40):
@@ -222,7 +230,9 @@ def test_ratios_are_fieller_s():
 def test_parameters_and_records_are_checked():
     model, y = MODELS["two"]
     linear, target = MODELS["regression"]
-    on_classes, on_numbers, numbers = (model, X, y), (linear, X, target), {"target_bounds": (0, 1)}
+    on_classes = (model, X, y)
+    on_numbers = (linear, X, target)
+    numbers = {"target_bounds": (0, 1)}
     for given, options, message in (
         (on_classes, {"thresholds": [0.1, 0.2]}, "thresholds="),
         (on_classes, {"thresholds": [0.3, 0.2, 0.1]}, "thresholds="),
@@ -295,7 +305,8 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
         return point
 
     monkeypatch.setattr(spending, "release", heard)
-    rng, twice = np.random.default_rng(0), 2 if adjacency == "replace_one" else 1
+    rng = np.random.default_rng(0)
+    twice = 2 if adjacency == "replace_one" else 1
     x = np.linspace(-1, 1, 30)[:, None]
     cuts = [0], [-0.5, 0.5]
     binary, three = (LogisticRegression().fit(x, np.digitize(x[:, 0], edges)) for edges in cuts)

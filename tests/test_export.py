@@ -171,7 +171,8 @@ def test_onnx_takes_raw_tables():
     """Gaps, text and whole numbers in a runtime, as README recommends: at most 1e-6 apart."""
     pytest.importorskip("skl2onnx")
     runtime = pytest.importorskip("onnxruntime")
-    pandas, rng = pytest.importorskip("pandas"), np.random.default_rng(0)
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
 
     def run(graph, given):
         session = runtime.InferenceSession(graph.SerializeToString())
@@ -332,7 +333,8 @@ def test_numbers_that_do_not_agree_are_refused_with_good_checksums(released, tmp
 @pytest.mark.filterwarnings("ignore:this Private")
 def test_files_cut_or_changed_anywhere_are_refused_in_a_sentence(released, tmp_path, capsys):
     """With good checksums, whatever is in them: no traceback, and no other model."""
-    rng, folder = np.random.default_rng(1), copied(released[1], tmp_path)
+    rng = np.random.default_rng(1)
+    folder = copied(released[1], tmp_path)
     for name in (io.REPORT, io.CARD, io.REGISTRY, io.MODEL):
         whole = (folder / name).read_bytes()
         for change in ("", "[]", "{}", '{"deployment": 1}', *rng.integers(len(whole), size=6)):
@@ -385,7 +387,8 @@ def ways():
 @pytest.mark.filterwarnings("ignore")
 def test_whatever_fits_is_exported_checked_and_predicts_the_same_bits_elsewhere(tmp_path):
     pytest.importorskip("skops.io")
-    expected, refused = {}, set()
+    expected = {}
+    refused = set()
     for number, (name, model, records) in enumerate(ways()):
         try:
             model.fit(**records)

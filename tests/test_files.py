@@ -94,8 +94,10 @@ def test_the_same_bits_as_from_an_array(how, tmp_path, passes):
     for which, dtype, kind in pairwise(MAPS, DTYPES, MODELS):
         if which != how:
             continue
-        X, (model, target_of) = rows_as(dtype), MODELS[kind]
-        on_disk, target = MAPS[how](tmp_path / "X.npy", X), target_of(y)
+        X = rows_as(dtype)
+        (model, target_of) = MODELS[kind]
+        on_disk = MAPS[how](tmp_path / "X.npy", X)
+        target = target_of(y)
         model.fit(X, target)
         expected = model.coef_, model.intercept_
         n_passes = len(passes)
@@ -115,8 +117,10 @@ def rows_as(dtype):
 @pytest.mark.usefixtures("noise_found_once")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_same_bits_with_exposures(dtype, tmp_path, passes):
-    X, (model, target_of) = rows_as(dtype), MODELS["counts"]
-    target, on_disk = target_of(data()[1]), MAPS["npy"](tmp_path / "X.npy", X)
+    X = rows_as(dtype)
+    (model, target_of) = MODELS["counts"]
+    target = target_of(data()[1])
+    on_disk = MAPS["npy"](tmp_path / "X.npy", X)
     exposure = np.linspace(0.5, 2, len(X))
     expected = model.fit(X, target, exposure=exposure).coef_
     for given in (exposure, exposure.tolist(), mapped(tmp_path / "e.npy", exposure)):
@@ -184,7 +188,9 @@ def test_a_file_that_changes_is_refused(fault, tmp_path, monkeypatch):
     if change is None:
         X[-1, -1] = np.nan
     path = tmp_path / "X.npy"
-    on_disk, checks, check = mapped(path, X), [], ArrayFile.check
+    on_disk = mapped(path, X)
+    checks = []
+    check = ArrayFile.check
 
     def changing(self):
         checks.append(check(self))
@@ -203,7 +209,8 @@ def test_a_file_that_changes_is_refused(fault, tmp_path, monkeypatch):
 def test_a_short_file_does_not_end_the_process(solver, least_bytes, tmp_path, monkeypatch, passes):
     monkeypatch.setattr(ArrayFile, "least_bytes", least_bytes)
     X, y = data(3_000)
-    path, model = tmp_path / "X.npy", PrivateLogisticRegression(**BINARY, solver=solver)
+    path = tmp_path / "X.npy"
+    model = PrivateLogisticRegression(**BINARY, solver=solver)
     on_disk = mapped(path, X)
     model.fit(on_disk, y > 0)
     assert bool(passes) == (least_bytes == 0 and solver.streams)
@@ -216,7 +223,8 @@ def test_a_short_file_does_not_end_the_process(solver, least_bytes, tmp_path, mo
 def test_frames_are_converted_as_scikit_learn_converts_them(library):
     X, y = data(500)
     columns = {f"x{j}": X[:, j].astype(np.float32) for j in range(5)} | {"x3": X[:, 3] > 0}
-    frame, model = library(columns), PrivateLogisticRegression(**BINARY)
+    frame = library(columns)
+    model = PrivateLogisticRegression(**BINARY)
     expected = clone(model).fit(check_array(frame, dtype=[np.float64, np.float32]), y > 0)
     np.testing.assert_array_equal(model.fit(frame, y > 0).coef_, expected.coef_)
     assert model.feature_names_in_.tolist() == list(columns)
@@ -262,7 +270,9 @@ print(fit(X, y).n_samples_, fit(ParquetRows(f"{folder}/X.parquet", "y")).n_sampl
     reason="needs compiled kernels, and a limit that Linux has",
 )
 def test_a_file_larger_than_memory_fits(tmp_path):
-    n_samples, n_features, allowed = 2_000_000, 50, 250_000_000
+    n_samples = 2_000_000
+    n_features = 50
+    allowed = 250_000_000
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.3, 0.3, (n_samples, n_features)).astype(np.float32)
     y = X[:, 0] > 0

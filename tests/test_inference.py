@@ -35,7 +35,8 @@ def test_what_the_noise_hides_is_not_answered():
 def test_columns_that_tell_nothing_are_named_and_not_advised_on(columns, told, epsilon):
     """An eigenvalue of 0 is taken for information if its noise is above 2.4 standard deviations."""
     rows = np.column_stack([np.full(len(X), 0.2) if j is None else X[:, j] for j in columns])
-    model, options = PrivateRidge(target_bounds=(-8.0, 8.0)), {"bounds": (-0.5, 0.5)}
+    model = PrivateRidge(target_bounds=(-8.0, 8.0))
+    options = {"bounds": (-0.5, 0.5)}
     _, table = private_regression(model, rows, TARGET, epsilon=epsilon, random_state=1, **options)
     hidden = ("x0", "x1") if told == "collinear" else ("x1",)
     assert table.hidden[1] == hidden

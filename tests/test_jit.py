@@ -25,7 +25,8 @@ def test_collections_come_back_when_the_last_one_is_done(enabled):
     before = gc.isenabled()
     try:
         (gc.enable if enabled else gc.disable)()
-        first, second = no_collections(), no_collections()
+        first = no_collections()
+        second = no_collections()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)

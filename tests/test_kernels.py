@@ -106,7 +106,8 @@ def test_any_number_of_classes(n_classes):
 def test_large_data_against_numpy(layout, loss, shape):
     """Branches for many rows, for more than a cache holds, and for more columns."""
     X, y = data(loss, *shape)
-    found, exact = run(problem(loss, X), layout(X), y), by_numpy(problem(loss, X), X, y)
+    found = run(problem(loss, X), layout(X), y)
+    exact = by_numpy(problem(loss, X), X, y)
     np.testing.assert_allclose(found, exact, rtol=1e-7, atol=1e-9)
 
 
@@ -162,7 +163,8 @@ def test_no_fit_survives_a_kernel_that_fails(n_threads, monkeypatch):
     """Compiled code drops its error; another sum left in its place would count rows twice."""
     X, y = data(logistic, 1100, 4)
     monkeypatch.setattr(passes, "kernel_family", lambda is_sparse, n_outputs: Failing(False))
-    theta, given = np.zeros(5), (problem(logistic, X), LocalRows(X, y))
+    theta = np.zeros(5)
+    given = (problem(logistic, X), LocalRows(X, y))
     try:
         if n_threads:
             descend(theta, *given, **STILL, generator=generator(), n_threads=n_threads)
@@ -192,7 +194,8 @@ def test_csr_rows_of_any_kind(index):
     rows = zip(tidy.indptr, tidy.indptr[1:], strict=False)
     order = np.concatenate([rng.permutation(np.arange(*edges)) for edges in rows])
     order = np.repeat(order.astype(int), 2)  # every value in two halves
-    indices, indptr = tidy.indices[order].astype(index), 2 * tidy.indptr.astype(index)
+    indices = tidy.indices[order].astype(index)
+    indptr = 2 * tidy.indptr.astype(index)
     X = sparse.csr_array((tidy.data[order] / 2, indices, indptr), shape=X.shape)
     for array in (X.data, X.indices, X.indptr):
         array.flags.writeable = False
@@ -223,7 +226,8 @@ def test_chunks_do_not_outgrow_the_rows():
 @pytest.mark.parametrize("loss", [logistic, softmax(3)], ids=lambda loss: loss.name)
 def test_how_many_values_rows_store_moves_no_chunk(loss, monkeypatch):
     """A record that stores more moves no other to another chunk, nor its room for rounding."""
-    seen, counts = [], set()
+    seen = []
+    counts = set()
     monkeypatch.setattr(local, "allowance", lambda self, *arguments: seen.append(arguments) or 0.0)
     for row_length in (2, 20, 200):
         columns = np.tile(np.arange(row_length), 4000)
@@ -269,7 +273,8 @@ def gradient_sum(objective, X, y, weight, rows=None):
     family = kernel_family(given.is_sparse, objective.n_outputs)
     order, n_weights = family.layout(objective.n_outputs, objective.n_features)
     precision = family.precision(X.dtype.name)
-    weights, total = np.zeros(n_weights, precision), Total((n_weights + 2 * objective.n_outputs,))
+    weights = np.zeros(n_weights, precision)
+    total = Total((n_weights + 2 * objective.n_outputs,))
     weights[order[: -objective.n_outputs]] = weight
     compiled_some_chunks(family, X.dtype.name, precision)(
         objective.loss.residual,
@@ -341,7 +346,8 @@ def test_no_gradient_exceeds_the_bound_by_one_bit(layout, loss, dtype):
 @each_kernel
 def test_single_precision_is_not_added_up_for_long(layout, loss):
     """Of 30,000 equal rows in one chunk: the allowance for rounding counts on blocks of 32."""
-    X, y = np.full((30_000, 3), 0.1, np.float32), np.zeros(30_000)
+    X = np.full((30_000, 3), 0.1, np.float32)
+    y = np.zeros(30_000)
     objective = problem(loss, X)
     one, all_ = (gradient_sum(objective, layout(X[:n]), y[:n], 0.3) for n in (1, len(X)))
     np.testing.assert_allclose(all_, len(X) * one, rtol=3e-6)

@@ -291,7 +291,9 @@ def test_links_modes_and_folders_are_kept(ledger, path, monkeypatch):
 def test_every_changed_character_is_refused_or_changes_nothing(ledger, path):
     with ledger.reserve("fit", GaussianDP(0.125)) as entry:
         entry.settle(GaussianDP(0.1))
-    text, events, same = path.read_text(), ledger.events, 0
+    text = path.read_text()
+    events = ledger.events
+    same = 0
     for position in range(len(text)):
         for new in ("7", "x", ""):
             if new == text[position]:
@@ -396,7 +398,8 @@ ledger = Ledger(sys.argv[1], (1.0, 1e-6))
 
 
 def start(code, path):
-    run, pipe = [sys.executable, "-c", PRELUDE + code, str(path)], subprocess.PIPE
+    run = [sys.executable, "-c", PRELUDE + code, str(path)]
+    pipe = subprocess.PIPE
     return subprocess.Popen(run, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
@@ -489,7 +492,10 @@ class Books(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = f"{self.folder.name}/books.json"
         self.ledger = Ledger(self.path, CAP)
-        self.charged, self.open, self.closed, self.lines = {}, {}, {}, 0
+        self.charged = {}
+        self.open = {}
+        self.closed = {}
+        self.lines = 0
 
     def teardown(self):
         self.folder.cleanup()
@@ -541,7 +547,8 @@ class Books(RuleBasedStateMachine):
             return
         self.ledger.cancel(name, "never ran")
         self.open.pop(name, None)
-        self.charged[name], self.closed[name] = 0.0, "cancelled"
+        self.charged[name] = 0.0
+        self.closed[name] = "cancelled"
         self.lines += 1
 
     @rule()
@@ -592,7 +599,8 @@ def test_every_pair_of_states(ledger, path, state, then):
     before = path.read_bytes()
 
     def by_the_file(content):
-        time, cost = "2026-03-01T00:00:00+00:00", None
+        time = "2026-03-01T00:00:00+00:00"
+        cost = None
         if then != "cancelled":
             cost = books.to_dict(GaussianDP(0.1))
         line = {"time": time, "entry": "fit", "state": then, "note": "", "leaks": []}
@@ -702,7 +710,8 @@ def test_a_ledger_is_of_one_unit(path):
     with pytest.raises(ValueError, match="protect one person and one record have"):
         persons.reserve("rows", GaussianDP(0.1))
     model = PrivateRidge(epsilon=0.5, delta=1e-6, target_bounds=(0, 1))
-    rows, targets = [[0.5, 0.1]] * 50, [0.5] * 50
+    rows = [[0.5, 0.1]] * 50
+    targets = [0.5] * 50
     with persons.reserve("persons", model, 25, 2) as entry:
         entry.settle(model.fit(rows, targets, groups=list(range(25)) * 2))
     assert persons.total == model.privacy_
@@ -770,7 +779,8 @@ def test_what_passes_a_filter_stays_within_the_cap(kind, failures):
     cap = Budget(0.7, 1e-7)
     rule = Filter(kind, failures=failures).fixed_for(cap)
     limit = failures * cap.delta / (1 + math.exp(cap.epsilon))
-    low, high = 0.0, 2.0
+    low = 0.0
+    high = 2.0
     for _ in range(60):  # the largest mu that passes, from shares alone
         mu = (low + high) / 2
         low, high = (mu, high) if max(rule.shares(GaussianDP(mu), cap)) <= 1 else (low, mu)
@@ -796,7 +806,8 @@ def test_text_and_html(ledger):
     with ledger.reserve("scaler <1>", GaussianDP(0.05)):
         pass
     ledger.reserve("model", GaussianDP(0.1))
-    text, page = str(ledger), ledger._repr_html_()
+    text = str(ledger)
+    page = ledger._repr_html_()
     assert text.splitlines()[0] == "books.json: epsilon at delta=1e-06 (replace_one, for a record)"
     for part in ("settled", "reserved", "together", f"{ledger.epsilon:.6g}"):
         assert part in text

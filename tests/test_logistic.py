@@ -69,7 +69,8 @@ def test_delta_defaults_to_one_over_n_squared():
 
 def noise_of(estimator, n_features=500):
     """The noise of a fit that has nothing else: correlation tells whether two share it."""
-    rows, y = np.zeros((20, n_features)), np.tile([0, 1], 10)
+    rows = np.zeros((20, n_features))
+    y = np.tile([0, 1], 10)
     return estimator.set_params(fit_intercept=False).fit(rows, y).coef_.ravel()
 
 

@@ -17,7 +17,8 @@ the records, and doc/guide/nist.rst says so.
 
 def counted(run, data, heard=None):
     """Return what was released, and how often each function was entered, with how many rows."""
-    listener, found = Listener(heard, seed=0), Counter()
+    listener = Listener(heard, seed=0)
+    found = Counter()
 
     def told(frame, event, _):
         if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):

@@ -104,7 +104,8 @@ def exact_derivative(loss, raw, y):
 def test_derivatives_are_off_by_what_the_loss_says(own):
     """At raw predictions of all sizes, and where terms cancel; clipped where kernels clip."""
     rng = np.random.default_rng(0)
-    eps, worst = np.finfo(float).eps, 0.0
+    eps = np.finfo(float).eps
+    worst = 0.0
     for size in (1e-3, 1.0, 5.0, 40.0, 700.0):
         raw = rng.uniform(-size, size, (40, own.n_outputs))
         if own.name == "poisson":
@@ -193,13 +194,16 @@ def check_constants_of_several_outputs(loss, targets):
     sizes = rng.choice([0.1, 1.0, 10.0, 60.0], (2000, 1))
     raw = rng.standard_normal((2000, loss.n_outputs)) * sizes
     y = rng.choice(targets, 2000)
-    raw[0], y[0] = np.append(60, np.zeros(loss.n_outputs - 1)), 1
+    raw[0] = np.append(60, np.zeros(loss.n_outputs - 1))
+    y[0] = 1
     slopes = np.linalg.norm(residuals(loss, raw, y), axis=1)
     assert 0.99 * loss.lipschitz <= slopes.max() <= loss.lipschitz * (1 + 1e-15)
 
     direction = rng.standard_normal(raw.shape)
-    raw[0], direction[0] = -40, 0
-    raw[0, :2], direction[0, :2] = 0, (1, -1)
+    raw[0] = -40
+    direction[0] = 0
+    raw[0, :2] = 0
+    direction[0, :2] = (1, -1)
     direction *= 1e-4 / np.linalg.norm(direction, axis=1, keepdims=True)
     change = (residuals(loss, raw + direction, y) - residuals(loss, raw - direction, y)) / 2e-4
     curvature = np.linalg.norm(change, axis=1)

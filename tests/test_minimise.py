@@ -64,7 +64,8 @@ def test_clipped_losses_and_a_linear_term(loss, clip):
     objective = problem(loss, X, clip=clip)
     linear = 0.02 * np.arange(objective.n_parameters)
     theta = minimise(objective, LocalRows(X, y), tolerance=1e-10, linear=linear)
-    rows_, limit = with_column(X), LocalRows(X).bounded(objective, 1).limit
+    rows_ = with_column(X)
+    limit = LocalRows(X).bounded(objective, 1).limit
     # where sigmoid(t) or t reaches the bound
     knee = np.log(limit / (1 - limit)) if loss is logistic else limit
 
@@ -92,7 +93,8 @@ def exact_gradient(objective, X, y, theta, linear):
     given = LocalRows(X)
     what = Gradients.of(replace(objective.unclamped(), exact=True), given)
     row_scale, limits, _, _ = given.bounded_for(what)
-    limit, y = limits.tolist(), LocalRows(X, y).y.tolist()
+    limit = limits.tolist()
+    y = LocalRows(X, y).y.tolist()
     coef, column = np.split(theta, [objective.n_outputs * objective.n_features])
     total = mpmath.zeros(objective.n_outputs, objective.n_features + 1)
     weights = np.column_stack([coef.reshape(objective.n_outputs, -1), column])
@@ -164,7 +166,8 @@ def test_hard_problems(loss):
     """Any shape and scale, separable or not, kinks, and penalties down to 1e-6 of the curvature."""
     rng = np.random.default_rng(0)
     for _ in range(60):
-        n_samples, n_features = int(rng.integers(1, 40)), int(rng.integers(1, 10))
+        n_samples = int(rng.integers(1, 40))
+        n_features = int(rng.integers(1, 10))
         data_norm = 10 ** rng.uniform(-2, 2)
         X = rng.standard_normal((n_samples, n_features)) * data_norm * 10 ** rng.uniform(-1, 0.5)
         if rng.random() < 0.3:

@@ -90,7 +90,8 @@ from skdpdyn.training.request import request_of
 
 LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
 RIDGE = PrivateRidge(target_bounds=(-2.0, 2.0), solver=NoisyGD(n_steps=5))
-KNOWN, SEEDED = clone(LOGISTIC).set_params(delta=1e-4), clone(LOGISTIC).set_params(random_state=1)
+KNOWN = clone(LOGISTIC).set_params(delta=1e-4)
+SEEDED = clone(LOGISTIC).set_params(random_state=1)
 GRID = {"clip": [0.3, 0.6], "alpha": [1e-3, 1e-2]}
 
 
@@ -131,7 +132,8 @@ def test_law_of_the_number_of_trials(mean, shape):
     record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
     (generator,) = generators(0)
     draws = np.array([_trials.number_of_trials(record, generator) for _ in range(4_000)])
-    k, halting = np.arange(0, 400), record.halting_probability
+    k = np.arange(0, 400)
+    halting = record.halting_probability
     if mean == 1.0:
         assert np.all(draws == 1)
         return
@@ -169,7 +171,8 @@ def test_candidates_are_equally_likely():
 def test_the_total_meets_the_budget_and_dp_accounting(adjacency, changes):
     estimator = clone(LOGISTIC).set_params(adjacency=adjacency)
     fitted = search(estimator, **changes).fit(X, Y)
-    cost, best = fitted.privacy_, tightest(fitted.mechanism_)
+    cost = fitted.privacy_
+    best = tightest(fitted.mechanism_)
     assert 2.0 * (1 - 1e-6) <= fitted.epsilon_ <= 2.0
     assert cost.epsilon(1e-4) == fitted.epsilon_
     assert cost.adjacency == fitted.mechanism_.adjacency == adjacency
@@ -252,11 +255,13 @@ def test_one_record_moves_a_score_by_its_part(scoring):
     fitted = clone(model).fit(X, target)
     fitted.coef_ = 50 * fitted.coef_  # so that losses reach their ends
     score = score_of(scoring, fitted.get_params())
-    held, labels = X[:20].copy(), target[:20].copy()
+    held = X[:20].copy()
+    labels = target[:20].copy()
     moved = []
     for _ in range(300):
         before = score.mean(fitted, held, labels)
-        other, other_labels = held.copy(), labels.copy()
+        other = held.copy()
+        other_labels = labels.copy()
         other[3] = rng.uniform(-50, 50, 3)
         # 2 is not among the classes
         other_labels[3] = rng.uniform(-1e3, 1e3) if "squared" in scoring else rng.integers(0, 3)
@@ -357,7 +362,8 @@ def test_a_grid_without_parameters_has_one_point():
 
 def test_records_that_the_model_refuses_are_refused():
     missing = pd.Series(X[:, 0], dtype=object).where(np.arange(200) != 7)
-    dates, infinite = pd.date_range("2020", periods=200), np.where(X[:, 0] == X[7, 0], np.inf, 0.0)
+    dates = pd.date_range("2020", periods=200)
+    infinite = np.where(X[:, 0] == X[7, 0], np.inf, 0.0)
     from_y = clone(RIDGE).set_params(target_bounds="from_y")
     for model, rows, target, message in (
         *[(RIDGE, X, of, "y holds no numbers") for of in (X[:, 0].astype(str), dates)],
@@ -403,7 +409,8 @@ def test_a_search_buys_facts_once_before_its_trials(kind, monkeypatch):
     """Within its budget, at the cost that it says; trials take them as public, the winner as it was
     given, and reports say that they were bought.
     """
-    trials, run = [], _trials.run_trial
+    trials = []
+    run = _trials.run_trial
 
     def spy(estimator, *parts):
         found = run(estimator, *parts)
@@ -577,7 +584,8 @@ def priced(*args, **kwargs):
 @pytest.mark.slow
 def test_a_grid_search_is_counted_fit_by_fit(monkeypatch):
     model = clone(LOGISTIC).set_params(delta="auto")
-    sizes, fit = [], PrivateLogisticRegression.fit
+    sizes = []
+    fit = PrivateLogisticRegression.fit
 
     def counted(self, rows, y):
         sizes.append(len(y))
@@ -678,7 +686,8 @@ def test_the_leaks_of_every_candidate_are_told():
 @pytest.mark.parametrize("threshold", [0.3, 1.0])
 def test_what_decides_over_sparse_rows_is_looked_at(threshold):
     """Scikit-learn keeps rows sparse where few enough values of all records are stored."""
-    scaler, encoder = BoundsScaler((0, 1)), OneHotEncoder(categories=[["a", "b", "c"]])
+    scaler = BoundsScaler((0, 1))
+    encoder = OneHotEncoder(categories=[["a", "b", "c"]])
     columns = make_column_transformer
     for part in (encoder, "passthrough", FunctionTransformer(np.log1p), columns((encoder, [0]))):
         step = columns((part, [0]), (scaler, [1]), sparse_threshold=threshold)
@@ -692,8 +701,10 @@ def test_what_decides_over_sparse_rows_is_looked_at(threshold):
 
 
 def test_totals_compose():
-    one, other = clone(KNOWN).fit(X, Y), clone(KNOWN).set_params(epsilon=0.5).fit(X, Y)
-    piped, scaler = make_pipeline(Normalizer(), other), BoundsScaler((0, 1))
+    one = clone(KNOWN).fit(X, Y)
+    other = clone(KNOWN).set_params(epsilon=0.5).fit(X, Y)
+    piped = make_pipeline(Normalizer(), other)
+    scaler = BoundsScaler((0, 1))
     total = total_privacy(one, piped, GaussianDP(0.2), tightest(Gaussian(5.0)), scaler)
     spent = math.sqrt(one.privacy_.mu**2 + other.privacy_.mu**2 + 2 * 0.2**2)
     more = pytest.approx(math.hypot(spent, 0.3), rel=1e-12)
@@ -717,8 +728,10 @@ def test_totals_compose():
 
 
 def test_leaks_are_carried():
-    model, shape = clone(SEEDED).set_params(classes="from_y"), {"n_samples": 200, "n_features": 3}
-    total, seeded = priced(model, **shape), model.fit(X, Y)
+    model = clone(SEEDED).set_params(classes="from_y")
+    shape = {"n_samples": 200, "n_features": 3}
+    total = priced(model, **shape)
+    seeded = model.fit(X, Y)
     assert total_privacy(seeded, seeded).leaks == seeded.leaks_
     assert len(seeded.leaks_) == 2
     assert all("random_state=1" in leak or "classes" in leak for leak in total.leaks[-2:])
@@ -849,7 +862,8 @@ def test_a_search_is_counted_with_its_private_scaler():
 
 
 def test_a_grid_search_can_be_priced_before_it_is_fitted():
-    model, one = KNOWN, [{"clip": [0.3]}, {}]
+    model = KNOWN
+    one = [{"clip": [0.3]}, {}]
     several = {"epsilon": [0.5, 1.0, 2.0]}
     for grid, refit in ((several, True), (several, False), (one, True)):
         plan = GridSearchCV(model, grid, cv=KFold(4), refit=refit)
@@ -976,7 +990,8 @@ def test_every_label_is_checked_whichever_records_are_held_out():
 def test_marks_stay_wherever_a_total_goes():
     with pytest.warns(PrivacyLeakWarning):
         seeded = clone(KNOWN).set_params(random_state=0).fit(X, Y)
-    total, message = total_privacy(seeded), "PrivacyTotal that does not cover all .* would be taken"
+    total = total_privacy(seeded)
+    message = "PrivacyTotal that does not cover all .* would be taken"
     assert total.leaks == seeded.leaks_
     for use in (GaussianDP(1.0).compose, lambda trial: Selection(trial=trial, expected_trials=3.0)):
         with pytest.raises(ValueError, match=message):
@@ -991,7 +1006,8 @@ def test_marks_stay_wherever_a_total_goes():
 
 
 def test_splits_by_groups_are_passed():
-    groups, model = np.arange(200) % 7, KNOWN
+    groups = np.arange(200) % 7
+    model = KNOWN
     fitted = GridSearchCV(model, {"clip": [0.3, 0.6]}, cv=GroupKFold(3)).fit(X, Y, groups=groups)
     with pytest.raises(ValueError, match="how many train in a split is not known"):
         search_privacy(fitted)

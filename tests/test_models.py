@@ -196,7 +196,8 @@ def test_rows_outside_the_ball_are_mapped_in_fit_and_in_prediction(case):
     X, y = case.data()
     X = 10 * X
     inside = X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
-    far, near = case.model(random_state=0).fit(X, y), case.model(random_state=0).fit(inside, y)
+    far = case.model(random_state=0).fit(X, y)
+    near = case.model(random_state=0).fit(inside, y)
     np.testing.assert_allclose(far.coef_, near.coef_, rtol=1e-9)
     np.testing.assert_allclose(raw(far, X), raw(near, inside), rtol=1e-9)
     np.testing.assert_allclose(raw(far, sparse.csr_array(1e6 * X)), raw(far, inside), rtol=1e-9)
@@ -222,7 +223,8 @@ def test_warnings_and_output_do_not_depend_on_the_records(case, verbose, capsys,
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_rows_of_either_precision_are_predicted_as_dense_ones(case, container, dtype):
     X, y = case.data(70, 12)
-    rows, rtol = container(X.astype(dtype)), 1e-8 if dtype is np.float64 else 1e-3
+    rows = container(X.astype(dtype))
+    rtol = 1e-8 if dtype is np.float64 else 1e-3
     fitted = case.model().fit(rows, y)
     atol = rtol * np.abs(fitted.coef_).max()
     assert isinstance(fitted.coef_, np.ndarray)
@@ -360,7 +362,8 @@ def test_bad_input_is_refused_and_nothing_is_half_fitted(case, changes, X, spoil
     """By a fresh estimator, and by one that was fitted before, which stays as it was."""
     good = case.data()
     y = good[1] if spoil is True else spoil and spoil(good[1])
-    fresh, fitted = case.model(**changes), case.model().fit(*good).set_params(**changes)
+    fresh = case.model(**changes)
+    fitted = case.model().fit(*good).set_params(**changes)
     before = dict(vars(fitted))
     for estimator in (fresh, fitted):
         with pytest.raises((ValueError, TypeError), match=message):
@@ -393,7 +396,8 @@ def test_strange_values_of_any_parameter_are_refused_by_its_name(case, value):
 def test_an_interrupted_fit_leaves_the_model_as_it_was(case, monkeypatch):
     X, y = case.data()
     fitted = case.model().fit(X, y)
-    before, interrupted = dict(vars(fitted)), Mock(side_effect=KeyboardInterrupt)
+    before = dict(vars(fitted))
+    interrupted = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(type(case.estimator.family.targets), "published", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fitted.fit(X[:, :2], y)
@@ -449,7 +453,8 @@ def test_classes_taken_from_y_are_marked(case):
 @each_classifier
 def test_the_labels_that_occur_are_not_a_release(case):
     X, y = case.data()
-    few, all_labels = case.model().fit(X, 0 * y), case.model().fit(X, y)
+    few = case.model().fit(X, 0 * y)
+    all_labels = case.model().fit(X, y)
     assert_same_state(public_state(few), public_state(all_labels))
 
 
@@ -517,7 +522,8 @@ def test_units_of_the_target_do_not_matter(fit_intercept):
 
 def test_bounds_taken_from_y_are_marked():
     X, y = RIDGE.data()
-    leak, model = "target_bounds were taken from y", RIDGE.model(target_bounds="from_y")
+    leak = "target_bounds were taken from y"
+    model = RIDGE.model(target_bounds="from_y")
     message = r"target_bounds=.from_y.: the bounds were taken from y.*Pass target_bounds="
     with pytest.warns(PrivacyLeakWarning, match=message):
         fitted = clone(model).fit(X, y)
@@ -567,17 +573,25 @@ def test_steps_whose_noise_would_be_rounded_away_are_refused(case, solver):
 @pytest.mark.parametrize("noise_std", [[5e-324], [1.0, 0.0], [0.0, 1.0]])
 def test_noise_that_would_be_rounded_away_is_refused(noise_std):
     objective = Objective(logistic, *X.shape, 1.0, 0.1)
-    start, rows = np.zeros(objective.n_parameters), LocalRows(X, np.zeros(len(X)))
+    start = np.zeros(objective.n_parameters)
+    rows = LocalRows(X, np.zeros(len(X)))
     with pytest.raises(ValueError, match="would be rounded away"):
         descend(start, objective, rows, np.ones(len(noise_std)), noise_std, math.inf, None)
 
 
 def test_missing_values_of_any_kind_are_named():
-    model, X = LOGISTIC.model(), np.random.default_rng(0).random((20, 2))
-    missing, huge, lists = X.astype(object), X.astype(object), np.empty(20, dtype=object)
-    missing[0, 0], huge[0, 0], lists[:] = pd.NA, 10**400, [[0]] * 20
-    y, text = pd.Series(np.arange(20) % 2, dtype=object), pd.Series(["no", "yes"] * 10)
-    labels, none = "labels that are not in classes", "Give records without a target a public value"
+    model = LOGISTIC.model()
+    X = np.random.default_rng(0).random((20, 2))
+    missing = X.astype(object)
+    huge = X.astype(object)
+    lists = np.empty(20, dtype=object)
+    missing[0, 0] = pd.NA
+    huge[0, 0] = 10**400
+    lists[:] = [[0]] * 20
+    y = pd.Series(np.arange(20) % 2, dtype=object)
+    text = pd.Series(["no", "yes"] * 10)
+    labels = "labels that are not in classes"
+    none = "Give records without a target a public value"
     with pytest.raises(ValueError, match="which are numbers"):
         model.fit(X, text)
     for rows, target, message in (
@@ -603,7 +617,8 @@ def test_a_label_of_another_type_relabels_no_other_record(case, kind):
     labels = classes[y.astype(int)].tolist()
     odd = labels.index(first)
     mixed = [*labels[:odd], kind(first), *labels[odd + 1 :]]
-    model, options = case.model(classes=classes), {"epsilon": 2.0, "delta": 1e-4, "random_state": 0}
+    model = case.model(classes=classes)
+    options = {"epsilon": 2.0, "delta": 1e-4, "random_state": 0}
     search = PrivateSearchCV(model, {"clip": [0.3]}, **options)
     alone = clone(model).set_params(random_state=0)
     one, other = (clone(alone).fit(X, some) for some in (labels, mixed))

@@ -42,7 +42,9 @@ def test_the_list_of_what_is_not_charged_is_complete_and_the_code_keeps_to_it():
         assert "our events, all below 1e-149, are not charged" in text
     assert len(UNCHARGED) == 4
     # Bernstein's bound on a batch of mean b in n_steps steps, at the size that is claimed
-    size, b, n_steps = largest_batch(10**6, 1e-3, 5000) + 1, 1e3, 5000
+    size = largest_batch(10**6, 1e-3, 5000) + 1
+    b = 1e3
+    n_steps = 5000
     log_p = math.log(n_steps) - (size - b) ** 2 / (2 * b + 2 * (size - b) / 3)
     assert log_p <= -100 * math.log(10)
     # what is left of 1 where trials are not counted any more, and the grid of the uniform number
@@ -128,7 +130,8 @@ def test_blocks_of_a_wide_release_are_drawn_alike_by_any_number_of_threads():
 
     Chi-square of 30,000 normals, failure probability 1e-9.
     """
-    point, scale = np.zeros(30_000), np.linspace(1.0, 2.0, 30_000)
+    point = np.zeros(30_000)
+    scale = np.linspace(1.0, 2.0, 30_000)
     drawn = {}
     for n_threads in (1, 2, 3, 7):
         generator = np.random.Generator(AESCounter(key=1))
@@ -158,7 +161,8 @@ def test_no_test_draws_fresh_noise_unless_it_says_how_it_may_fail(request):
     stated = re.compile("1e-([6-9]|[1-9]\\d)")
     assert not [item.nodeid for item in marked if not stated.search(str(item.obj.__doc__))]
     if os.environ.get("HYPOTHESIS_PROFILE") != "random":
-        (one,), (other,) = generators(None), generators(None)
+        (one,) = generators(None)
+        (other,) = generators(None)
         name = request.node.nodeid
         keys = [hashlib.shake_256(f"{name} {k}".encode()).digest(16) for k in (1, 2)]
         first = [AESCounter(key=int.from_bytes(key)).random_raw() for key in keys]

@@ -52,7 +52,8 @@ def solved(objective, mechanism, X, y, seed=0):
 
 def by_numpy(objective, mechanism, X, y, rng):
     """The algorithm of Chourasia, Ye and Shokri (2021)."""
-    run, n_steps = mechanism, mechanism.n_steps
+    run = mechanism
+    n_steps = mechanism.n_steps
     sizes, noise = (
         np.broadcast_to(values, n_steps) for values in (run.step_size, run.noise_multiplier)
     )
@@ -90,7 +91,8 @@ def test_against_numpy_on_the_same_noise(n_samples, n_features, changes, radius)
 @pytest.mark.parametrize(("momentum", "sizes"), [(0.0, [0.1, 0.2, 0.4, 0.05]), (0.7, [0.2] * 4)])
 def test_schedules_run_as_recorded(momentum, sizes):
     X, y = rows()
-    objective, noise = problem(logistic, X), np.array([0.1, 2.0, 0.5, 1.0])
+    objective = problem(logistic, X)
+    noise = np.array([0.1, 2.0, 0.5, 1.0])
     mechanism = record(objective, 4, noise, np.array(sizes), momentum=momentum)
     known = by_numpy(objective, mechanism, X, y, generator())
     np.testing.assert_allclose(solved(objective, mechanism, X, y), known, rtol=1e-9)
@@ -231,7 +233,9 @@ def test_cooled_steps_cost_what_the_law_of_a_quadratic_says():
 
 def test_cooled_time_factor_by_hand():
     """Noise in rows, t d (S / (n mu))^2 / (2 c), is 1/8 at the second time."""
-    n, d, mu = 10_000, 5, 0.3
+    n = 10_000
+    d = 5
+    mu = 0.3
     first = curvature_aware_time(1.0, 1e-8, n_samples=n, lipschitz=1.0, curvature=0.25, mu=mu)
     second = first * cooled_time_factor(mu, n_samples=n, n_parameters=d) ** 2
     assert second * d * (2 / (n * mu)) ** 2 / (2 * 0.25) == pytest.approx(1 / 8)

@@ -62,7 +62,8 @@ def line(n_samples, alpha=0.0, clip=1.0):
 
 def by_numpy(objective, mechanism, X, y, rng):
     """Algorithm 2 of the survey with a penalty: the noise of all steps is drawn after the order."""
-    n, b = len(X), mechanism.batch_size
+    n = len(X)
+    b = mechanism.batch_size
     order = rng.permutation(n) if mechanism.order == "shuffled_once" else np.arange(n)
     batches = [order[first : first + b] for first in range(0, n, b)] * mechanism.n_epochs
     sizes, multipliers = schedule(mechanism)
@@ -81,7 +82,8 @@ def by_numpy(objective, mechanism, X, y, rng):
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_against_numpy_on_the_same_noise(sampling, batch_size, hyperparameters, adjacency):
     rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((37, 4)), (rng.random(37) < 0.5).astype(float)
+    X = rng.standard_normal((37, 4))
+    y = (rng.random(37) < 0.5).astype(float)
     objective = Objective(logistic, 37, 4, 1.0, alpha=0.05, clip=0.4, intercept_scaling=0.5)
     given = {"sampling": sampling, "batch_size": batch_size, "n_epochs": 3, **hyperparameters}
     mechanism = record(objective, 0.3, adjacency=adjacency, **given)
@@ -153,7 +155,9 @@ def many_lines(targets, short=False):
 
 def law(mechanism, targets, absent=()):
     """Mean and standard deviation of a coordinate that has no record in the batches ``absent``."""
-    b, mean, variance = mechanism.batch_size, 0.0, 0.0
+    b = mechanism.batch_size
+    mean = 0.0
+    variance = 0.0
     for k, (step_size, multiplier) in enumerate(zip(*schedule(mechanism), strict=True)):
         j = k % len(targets)
         weight = 0.0 if j in absent else 1 / b
@@ -196,13 +200,18 @@ def measured_mus(n_batches, n_epochs, forgetting, **hyperparameters):
     ``forgetting``, rows in its own batch of such curvature that the step before its noise forgets
     all that came before.
     """
-    b, alpha, step_size = 10, 0.3, 1.2
+    b = 10
+    alpha = 0.3
+    step_size = 1.2
     objective = Objective(squared, b * n_batches, 1, 1.0, alpha=alpha, clip=1.0)
     given = {"batch_size": b, "n_epochs": n_epochs, "step_size": step_size, **hyperparameters}
     mechanism = record(objective, 1e-3, sampling="cyclic", **given)
-    (steps, multipliers), n_steps, mus = schedule(mechanism), mechanism.n_steps, []
+    (steps, multipliers) = schedule(mechanism)
+    n_steps = mechanism.n_steps
+    mus = []
     for position in range(n_batches):
-        X, factors = np.zeros((b * n_batches, 1)), 1 - steps * alpha
+        X = np.zeros((b * n_batches, 1))
+        factors = 1 - steps * alpha
         own = np.arange(n_steps) % n_batches == position
         if forgetting:
             curvature = 1 / steps[position] - alpha
@@ -288,7 +297,8 @@ def test_shuffled_once_costs_at_most_the_mean_over_places(cooling):
     noise = 1e-3 * measured.max()  # a worst place of mu = 1
     changes = {"noise_multiplier": mechanism.noise_multiplier * 1e3 * noise}
     shuffled = replace(mechanism, order="shuffled_once", sensitivity=None, rounding=0.0, **changes)
-    means, weights = measured * 1e-3 / noise / 2, np.full(5, 0.2)
+    means = measured * 1e-3 / noise / 2
+    weights = np.full(5, 0.2)
     for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0):
         exact = gaussian_mixture_delta(means, weights, epsilon)
         bound = last_iterate(shuffled).delta(epsilon)
@@ -299,7 +309,9 @@ def test_shuffled_once_costs_at_most_the_mean_over_places(cooling):
 
 def captured(monkeypatch, objective, mechanism, n_fits):
     """Steps and batches that so many fits passed on to the loop, without running it."""
-    values, rng, rows = [], generator(), LocalRows(np.ones((objective.n_samples, 1)), None)
+    values = []
+    rng = generator()
+    rows = LocalRows(np.ones((objective.n_samples, 1)), None)
     monkeypatch.setattr(
         noisy_sgd, "descend", lambda *args, batches, verbose: values.append((args[2], batches))
     )
@@ -338,13 +350,15 @@ N_CELLS = 300
 
 def one_pass_law(mechanism, pulls):
     """Law of one parameter by quadrature: atoms at the ends of the interval, and cells between."""
-    radius, step_size = mechanism.diameter / 2, mechanism.step_size
+    radius = mechanism.diameter / 2
+    step_size = mechanism.step_size
     edges = np.linspace(-radius, radius, N_CELLS + 1)
     points = np.concatenate([[-radius], (edges[1:] + edges[:-1]) / 2, [radius]])
     noise = {"gaussian": stats.norm, "laplace": stats.laplace}[mechanism.distribution](
         scale=step_size * mechanism.noise
     )
-    kernels, laws = {}, [(np.abs(points) < radius / N_CELLS * 1.01) / 2]  # between two cells
+    kernels = {}
+    laws = [(np.abs(points) < radius / N_CELLS * 1.01) / 2]  # between two cells
     for pull in pulls:
         if pull not in kernels:
             center = points - step_size * (mechanism.strong_convexity * points - pull)
@@ -367,7 +381,8 @@ def one_pass(distribution, stopping, n_samples=4, noise=0.5):
 def test_one_pass_costs_at_most_what_is_accounted(distribution, stopping):
     """Records that pull as hard as they may, to either side; the laws by quadrature."""
     _, _, mechanism = one_pass(distribution, stopping)
-    n, attained = mechanism.n_samples, []
+    n = mechanism.n_samples
+    attained = []
     for index in range(1, n + 1):
         pulls = np.zeros((2, n))
         pulls[:, index - 1] = 0.5, -0.5
@@ -418,7 +433,8 @@ def test_a_random_stop_is_uniform(monkeypatch):
 def test_a_random_stop_is_not_told(capsys):
     objective, X = line(6)
     given = {"stopping": "random", "radius": 1e3, "step_size": 0.5}
-    mechanism, y = record(objective, 1e-9, sampling="one_pass", **given), np.full(6, 1e6)
+    mechanism = record(objective, 1e-9, sampling="one_pass", **given)
+    y = np.full(6, 1e6)
     ends = (solve(objective, mechanism, X, y, seed, verbose=1) for seed in range(20))
     steps = [end.item() / 0.5 for end in ends]
     np.testing.assert_allclose(steps, np.round(steps), rtol=1e-6)
@@ -445,7 +461,8 @@ def test_auto_clips_a_softmax_where_no_bound_asks_for_contraction():
     assert isinstance(record(Objective(logistic, 100, 5, 1.0, alpha=0.01)), CyclicBatches)
 
 
-FRESH, ONE_PASS = {"sampling": "without_replacement"}, {"sampling": "one_pass"}
+FRESH = {"sampling": "without_replacement"}
+ONE_PASS = {"sampling": "one_pass"}
 LAPLACE = {"distribution": "laplace"}
 
 

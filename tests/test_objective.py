@@ -55,7 +55,8 @@ def test_rows_and_gradients_stay_within_their_bounds(dtype, scale, data_norm):
     """Fuzz, in extended precision: norms never exceed the bound by one bit."""
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((200, 7)) * scale).astype(dtype)
-    X[0], X[1] = 0, data_norm / math.sqrt(7)
+    X[0] = 0
+    X[1] = data_norm / math.sqrt(7)
     for clip in (0.3 * data_norm, math.inf):
         scales = {"data_norm": data_norm, "intercept_scaling": 0.25 * data_norm}
         problem = objective(n_features=7, clip=clip, **scales)
@@ -97,7 +98,8 @@ def csr(n_samples=60, n_features=9, dtype=np.float64, index=np.int32):
     X[rng.random(X.shape) > 0.4] = 0
     X[[0, 1, 20, -1]] = 0
     X = sparse.csr_array(X.astype(dtype))
-    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    X.indices = X.indices.astype(index)
+    X.indptr = X.indptr.astype(index)
     return X
 
 
@@ -115,7 +117,8 @@ def test_csr_rows_are_bounded_as_dense_rows_are(dtype, index):
 
 
 def test_the_allowance_for_rounding_grows_with_the_chunks():
-    free, eps = objective(clip=math.inf), np.finfo(np.float32).eps
+    free = objective(clip=math.inf)
+    eps = np.finfo(np.float32).eps
     double, single = (LocalRows(np.zeros((50, 3), dtype)) for dtype in (np.float64, np.float32))
     few, one = (double.bounded(free, n_chunks).limit[0] for n_chunks in (4, 1))
     assert 1 - 1e-11 < one < few < 1
@@ -126,7 +129,8 @@ def test_the_allowance_for_rounding_grows_with_the_chunks():
 
 def test_the_allowance_is_for_all_blocks_and_chunks_where_a_record_moves_the_others():
     """Runs of b rows in chunks of m round by b (m + 2) / 2 eps; in blocks by 2 b/32 300 eps."""
-    many, X = objective(clip=math.inf, n_samples=12_800), np.zeros((12_800, 3))
+    many = objective(clip=math.inf, n_samples=12_800)
+    X = np.zeros((12_800, 3))
     double = 1 - LocalRows(X).bounded(many, 100, aligned=False).limit[0]
     assert double >= 12_800 * (128 + 2) / 2 * np.finfo(np.float64).eps
     single = 1 - LocalRows(X.astype(np.float32)).bounded(many, 100, aligned=False).limit[0]
@@ -142,7 +146,8 @@ def test_the_rounding_of_long_predictions_is_counted_in_whatever_order_they_are_
         raw += value * weight
     # of the gradient of a squared loss
     error = (math.fsum(row * theta) - raw) * np.linalg.norm(row)
-    one, norm = Objective(squared, 1, 1000, 1.0, clip=10.0), np.linalg.norm(theta)
+    one = Objective(squared, 1, 1000, 1.0, clip=10.0)
+    norm = np.linalg.norm(theta)
     assert one.gradient_rounding(norm, 8, 1) < error <= one.gradient_rounding(norm, 1000, 1)
 
 

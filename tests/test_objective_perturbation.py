@@ -67,12 +67,14 @@ def residual(loss, raw, y, bound):
 def log_density(theta, rows, problem, scale, distribution):
     """Density of theta: that of the noise b(theta) = -gradient of the sum, times |db/dtheta|."""
     penalty = problem.n_samples * problem.alpha
-    b, jacobian = penalty * theta, np.full_like(theta, penalty)
+    b = penalty * theta
+    jacobian = np.full_like(theta, penalty)
     for x, y in rows:
         most = 1.0 if problem.loss.name == "logistic" else math.inf
         bound = min(problem.clip / max(abs(x), 1e-300), most)
         value, slope = residual(problem.loss.name, theta * x, y, bound)
-        b, jacobian = b + value * x, jacobian + slope * x * x
+        b = b + value * x
+        jacobian = jacobian + slope * x * x
     law = stats.norm if distribution == "gaussian" else stats.laplace
     return law.logpdf(b, scale=scale) + np.log(jacobian)
 
@@ -115,7 +117,8 @@ def exact_delta(a, b, cell, epsilons):
 @pytest.mark.parametrize(("norm", "adjacency"), list(zip(NORMS, 2 * ADJACENCIES, strict=True)))
 def test_the_profile_holds_and_is_tight(norm, adjacency):
     """Exact deltas are below the claim (to 1e-3, of quadrature), and some above half of it."""
-    found, claims = 0.0, {}
+    found = 0.0
+    claims = {}
     cases = itertools.product(((logistic, 1.0), (logistic, 0.4), (squared, 0.7)), (0.4, 3.0))
     for (loss, clip), noise in cases:
         for problem, rest, one, other in worlds(loss, norm, clip, adjacency):
@@ -176,7 +179,8 @@ def test_two_dimensions(adjacency):
     rng = np.random.default_rng(3)
 
     def density(theta, rows, clip, scale):
-        b, hessian = theta.copy(), np.eye(2)[:, :, None, None] * np.ones(theta.shape[1:])
+        b = theta.copy()
+        hessian = np.eye(2)[:, :, None, None] * np.ones(theta.shape[1:])
         for x, y in rows:
             limit = clip / np.linalg.norm(x)
             value, slope = residual("squared", np.tensordot(x, theta, 1), y, limit)
@@ -187,14 +191,17 @@ def test_two_dimensions(adjacency):
 
     best = 0.0
     for _ in range(40):
-        m, curvature, clip = 10 ** rng.uniform(-0.1, 0.6), 10 ** rng.uniform(-1.5, 0.3), 1.0
+        m = 10 ** rng.uniform(-0.1, 0.6)
+        curvature = 10 ** rng.uniform(-1.5, 0.3)
+        clip = 1.0
         scale = adjacency.sum_sensitivity(clip) / m
         corner = rng.choice([0, math.pi / 2, math.pi, rng.uniform(0, math.pi)])
         angles = 0.4 + np.array([0.0, corner, *rng.uniform(0, math.pi, 2)])
         n_others = rng.integers(0, 3)
         span = 6.5 * scale + (1 + n_others) * clip
         grid = np.linspace(-span, span, 351)
-        theta, cell = np.stack(np.meshgrid(grid, grid)), (grid[1] - grid[0]) ** 2
+        theta = np.stack(np.meshgrid(grid, grid))
+        cell = (grid[1] - grid[0]) ** 2
         root = math.sqrt(curvature)
         spread = rng.choice([1.0, 5.0]) * (clip / root + root * scale)
         directions = root * np.column_stack([np.cos(angles), np.sin(angles)])
@@ -255,12 +262,14 @@ def test_softmax_of_three_classes(adjacency, norm):
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_pure_softmax(n_classes):
     """The largest loss over parameters and data is below the claim, and close to it."""
-    norm, rng = 3.0, np.random.default_rng(0)
+    norm = 3.0
+    rng = np.random.default_rng(0)
     problem = Objective(softmax(n_classes), 10, 1, norm, 0.2 * norm**2, math.sqrt(2) * norm)
     declared = record(problem, 2.0, "add_remove", "gamma")
     known = (n_classes - 1) * math.log1p(1 / (2 * n_classes))
     assert declared.tilt == pytest.approx(known, rel=1e-12)
-    penalty, scale = 2 * norm**2, 2.0 * math.sqrt(2) * norm
+    penalty = 2 * norm**2
+    scale = 2.0 * math.sqrt(2) * norm
     largest_tilt = largest = 0.0
     for size in np.geomspace(1e-3, 30, 300):
         theta = rng.standard_normal(n_classes) * size / norm
@@ -271,7 +280,8 @@ def test_pure_softmax(n_classes):
         for y in range(n_classes):
             b = without + norm * (p - np.eye(n_classes)[y])
             loss = (np.linalg.norm(without) - np.linalg.norm(b)) / scale + tilt
-            largest, largest_tilt = max(largest, abs(loss)), max(largest_tilt, tilt)
+            largest = max(largest, abs(loss))
+            largest_tilt = max(largest_tilt, tilt)
     assert 0.999 * declared.tilt <= largest_tilt <= declared.tilt * (1 + 1e-12)
     assert 0.6 <= largest / perturbation(declared).epsilon(0.0) <= 1
 
@@ -296,7 +306,8 @@ def test_radial_moments(rank):
         exact = math.log(even_series + odd * special.hyp1f1((rank + 1) / 2, 1.5, square))
         claimed = TiltedCurve(scale, 0.0, rank)(2.0) - square
         assert exact * (1 - 1e-9) <= claimed <= exact * (1 + 1e-3) + 1e-9
-    one, two = TiltedCurve(0.3, 0.1), TiltedCurve(0.3, 0.1, 2)
+    one = TiltedCurve(0.3, 0.1)
+    two = TiltedCurve(0.3, 0.1, 2)
     orders = 1 + np.geomspace(1e-9, 1e12, 50)
     assert np.all(one(orders) <= two(orders))
     assert np.all(np.diff(two(orders)) >= -1e-12 * two(orders)[1:])
@@ -384,7 +395,8 @@ def test_composition_with_gaussian_releases():
     ids=str,
 )
 def test_senseless_values_are_refused_by_name(values):
-    ((name, value), *_), good = values.items(), {"noise_multiplier": 1.0, "curvature": 0.1}
+    ((name, value), *_) = values.items()
+    good = {"noise_multiplier": 1.0, "curvature": 0.1}
     with pytest.raises(ValueError, match=f"{name}={value!r}"):
         PerturbedObjectiveDP(**values) if "shift" in values else Record(**good | values)
 
@@ -404,14 +416,16 @@ def private(model=PrivateLogisticRegression, **parameters):
 
 
 def solved(problem, mechanism, X, y, noise="gaussian", **options):
-    solver, rows = ObjectivePerturbation(noise, **options), LocalRows(X, y.astype(float))
+    solver = ObjectivePerturbation(noise, **options)
+    rows = LocalRows(X, y.astype(float))
     return solver.solve(problem, mechanism, rows, generator=np.random.default_rng(4))
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_noise_on_the_output_hides_the_tolerance(noise):
     """A coarse tolerance: this noise is then the most. Failure probability 1e-6 each."""
-    X, y = np.zeros((50, 2000)), np.ones(50)
+    X = np.zeros((50, 2000))
+    y = np.ones(50)
     problem = Objective(logistic, 50, 2000, 1.0, alpha=0.5, clip=1e-9)
     mechanism = composed(problem, 3.0, "add_remove", noise, tolerance=1.0)
     theta = solved(problem, mechanism, X, y, noise, tolerance=1.0)
@@ -442,7 +456,8 @@ def test_it_solves_the_perturbed_problem(loss, layout, monkeypatch):
 @pytest.mark.parametrize("noise", ["gaussian", "gamma"])
 def test_noise_is_drawn_once_and_never_again(noise, monkeypatch):
     X, y = data()
-    problem, drawn = Objective(logistic, *X.shape, 1.0, 0.01, 0.5), Mock()
+    problem = Objective(logistic, *X.shape, 1.0, 0.01, 0.5)
+    drawn = Mock()
     for name in ("standard_noise", "release"):
         drawn.attach_mock(Mock(side_effect=getattr(noise_module, name)), name)
         monkeypatch.setattr(objective_perturbation, name, getattr(drawn, name))

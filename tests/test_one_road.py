@@ -65,7 +65,8 @@ def test_it_takes_forty_lines():
 def test_a_plan_needs_no_data():
     """It is a pure function of a frozen request: the same plan, and what is bought has names."""
     request = request_of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20)
-    first, again = plan(request), plan(request)
+    first = plan(request)
+    again = plan(request)
     assert first == again
     assert first.guarantee == PrivateLogisticRegression(classes=[0, 1]).privacy_cost(10_000, 20)
     assert "column means" in first.shares
@@ -95,7 +96,8 @@ def described():
 
 def test_the_page_on_how_a_fit_goes_holds_of_a_trace():
     """Every function of the page is entered, for the first time in the order of the page."""
-    package, entered = Path(skdpdyn.__file__).parent, []
+    package = Path(skdpdyn.__file__).parent
+    entered = []
 
     def note(frame, event, _):
         path = Path(frame.f_code.co_filename)

@@ -56,14 +56,17 @@ def sensitivity(solver, objective, adjacency="replace_one"):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 def test_sensitivities_are_the_papers(data_norm, adjacency):
-    n, scale = 1000, math.hypot(data_norm, data_norm / 4)
+    n = 1000
+    scale = math.hypot(data_norm, data_norm / 4)
     objective = Objective(logistic, n, 5, data_norm, 1e-3 * scale**2, 0.5 * scale, data_norm / 4)
     moves = (1.0 if adjacency is Adjacency.REPLACE_ONE else 0.5) * scale  # S
     assert objective.lipschitz == pytest.approx(0.5 * scale)
-    alpha, beta = objective.alpha, 0.25 * scale**2 + objective.alpha
+    alpha = objective.alpha
+    beta = 0.25 * scale**2 + objective.alpha
     exact = moves / (n * alpha)
     assert sensitivity(OutputPerturbation(), objective, adjacency) == pytest.approx(exact, rel=1e-5)
-    steps, after = OutputPerturbation("gradient_descent", n_epochs=30), (1 - alpha / beta) ** 30
+    steps = OutputPerturbation("gradient_descent", n_epochs=30)
+    after = (1 - alpha / beta) ** 30
     assert sensitivity(steps, objective, adjacency) == pytest.approx(exact * (1 - after), rel=1e-5)
     # but for the steps of 1/beta, of which a quarter-million samples forget nearly all
     for size in (1, 50):
@@ -98,7 +101,9 @@ def test_the_worst_place_in_the_permutation(n_epochs, batch_size, alpha):
 @pytest.mark.parametrize("alpha", [0.0, 1e-6])
 def test_the_rounding_of_long_paths_is_in_the_sensitivity(alpha):
     """Of both runs, by hand: a thousand long steps of rows of norm 100."""
-    objective, steps, eps = Objective(logistic, 10, 3, 100.0, alpha), 1000, np.finfo(float).eps
+    objective = Objective(logistic, 10, 3, 100.0, alpha)
+    steps = 1000
+    eps = np.finfo(float).eps
     eta = 1 / (0.25 * 100**2 + alpha)
     radius = 100 * steps * eta
     largest = 100 * radius
@@ -113,9 +118,12 @@ def test_the_rounding_of_long_paths_is_in_the_sensitivity(alpha):
 
 def extreme(adjacency, data_norm, n_samples=25, place=0):
     """Huber's loss beyond its knee: gradients are constant, and one record turns its own round."""
-    X, y = np.full((n_samples, 2), 1e-12), np.resize([1.0, -1.0], n_samples)
-    X[place], y[place] = [data_norm, 0], 1.0
-    X2, y2 = X.copy(), y.copy()
+    X = np.full((n_samples, 2), 1e-12)
+    y = np.resize([1.0, -1.0], n_samples)
+    X[place] = [data_norm, 0]
+    y[place] = 1.0
+    X2 = X.copy()
+    y2 = y.copy()
     if adjacency is Adjacency.REPLACE_ONE:
         y2[place] = -1.0
     else:
@@ -156,7 +164,8 @@ def by_numpy(objective, solver, X, y, order):
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(3)], ids=lambda loss: loss.name)
 def test_permutation_sgd_against_numpy(loss, layout):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((23, 4)), rng.integers(0, 2, 23).astype(float)
+    X = rng.standard_normal((23, 4))
+    y = rng.integers(0, 2, 23).astype(float)
     objective = problem(loss, X)
     solver = OutputPerturbation("permutation_sgd", n_epochs=6, batch_size=4)
     order = generator(3).permutation(23)
@@ -179,7 +188,8 @@ def test_the_path_stays_in_the_ball_that_rounding_is_computed_for(solver):
 
 def hockey_stick(law, other, epsilon, points):
     """Integral of (density - e^epsilon other density)_+, the larger of both directions."""
-    p, q = law.pdf(points), other.pdf(points)
+    p = law.pdf(points)
+    q = other.pdf(points)
     gaps = (np.maximum(a - math.exp(epsilon) * b, 0.0) for a, b in ((p, q), (q, p)))
     return max(np.trapezoid(gap, points) for gap in gaps)
 
@@ -191,12 +201,14 @@ def outputs_in_one_dimension(solver, adjacency, data_norm, rng):
         loss = squared if rng.random() < 0.7 else logistic
         X = rng.uniform(-2, 2, (n, 1)) * data_norm * 10 ** rng.uniform(-3, 0)
         y = rng.choice([-1.0, 1.0] if loss is squared else [0.0, 1.0], n)
-        X2, y2 = X.copy(), y.copy()
+        X2 = X.copy()
+        y2 = y.copy()
         X[0] = data_norm
         X2[0], y2[0] = (data_norm, y[0]) if adjacency is Adjacency.REPLACE_ONE else (0.0, y[0])
         if adjacency is Adjacency.REPLACE_ONE:
             X2[0] *= -1
-        clip, alpha = data_norm * 10 ** rng.uniform(-3, 0), data_norm**2 * 10 ** rng.uniform(-2, 0)
+        clip = data_norm * 10 ** rng.uniform(-3, 0)
+        alpha = data_norm**2 * 10 ** rng.uniform(-2, 0)
         objective = Objective(loss, n, 1, data_norm, alpha, clip)
         yield objective, *(learnt(solver, objective, *pair)[0] for pair in ((X, y), (X2, y2)))
 
@@ -208,7 +220,8 @@ def outputs_in_one_dimension(solver, adjacency, data_norm, rng):
 def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, monkeypatch):
     """One column: the hockey-stick divergence is within the guarantee, and near it."""
     monkeypatch.setattr(output_perturbation, "release", lambda theta, scale, *others: theta + scale)
-    rng, best = np.random.default_rng(1), 0.0
+    rng = np.random.default_rng(1)
+    best = 0.0
     solver = OutputPerturbation(method, n_epochs=3, batch_size=2)
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):
         mechanism = solver.mechanism(objective, *spent(1.0, 1e-6, adjacency))(0.8)
@@ -230,7 +243,8 @@ def test_gaussian_noise_against_the_true_profile(method, data_norm, adjacency, m
 @pytest.mark.parametrize("data_norm", [0.1, 1.0, 12.0, 100.0])
 def test_gamma_noise_against_the_true_loss(data_norm, adjacency):
     """One column: the density is exp(-|t - theta| / s) / (2 s)."""
-    rng, best = np.random.default_rng(1), 0.0
+    rng = np.random.default_rng(1)
+    best = 0.0
     solver = OutputPerturbation(noise="gamma")
     for objective, first, second in outputs_in_one_dimension(solver, adjacency, data_norm, rng):
         mechanism = solver.mechanism(objective, *spent(1.0, 0.0, adjacency))(0.8)
@@ -274,7 +288,8 @@ def test_the_default_penalty_balances_noise_and_bias(loss, noise, data_norm):
     solver = OutputPerturbation(noise=noise)
     clip = solver.auto_clip(loss, 0.5) * math.hypot(data_norm, data_norm / 4)
     objective = Objective(loss, 5000, 20, data_norm, 0.0, clip, data_norm / 4)
-    alpha, size = solver.auto_alpha(objective, *spent(0.5, 1e-6)), objective.n_parameters
+    alpha = solver.auto_alpha(objective, *spent(0.5, 1e-6))
+    size = objective.n_parameters
     # root mean square per coordinate, over the sensitivity
     gamma = math.sqrt(stats.gamma(size).moment(2) / size) / 0.5
     over_sensitivity = gamma if noise == "gamma" else 1 / gdp_mu(0.5, 1e-6)
@@ -291,7 +306,8 @@ def test_the_default_penalty_balances_noise_and_bias(loss, noise, data_norm):
 def test_the_default_tolerance_costs_little_and_can_be_certified():
     rng = np.random.default_rng(0)
     for loss in (logistic, softmax(4)):
-        X, y = rng.standard_normal((3000, 20)), rng.integers(0, 2, 3000).astype(float)
+        X = rng.standard_normal((3000, 20))
+        y = rng.integers(0, 2, 3000).astype(float)
         for alpha in (1e-6, 1e-3, 1.0):
             objective = problem(loss, X, alpha=alpha)
             learnt(OutputPerturbation(), objective, X, y)

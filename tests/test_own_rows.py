@@ -51,7 +51,8 @@ def test_searches_warn_and_their_lent_rows_do_not():
 def test_rows_are_kept_nowhere():
     case = CASES[0]
     X, y = case.data(60)
-    model, alive = case.model().fit(X, y), ref(X)
+    model = case.model().fit(X, y)
+    alive = ref(X)
     assert not any(value is X for value in vars(model).values())
     assert X.tobytes() not in pickle.dumps(model)
     del X

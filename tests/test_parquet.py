@@ -88,12 +88,15 @@ SOURCES = {"folder": Path, "files": lambda of: sorted(of.iterdir()), "dataset": 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("target", MODELS)
 def test_the_same_bits_as_from_an_array(source, target, folder):
-    rows, model = table(), MODELS[target]
-    X, y = array(rows), rows[target].to_numpy()
+    rows = table()
+    model = MODELS[target]
+    X = array(rows)
+    y = rows[target].to_numpy()
     exposed = {"exposure": rows["years"].to_numpy()} if target == "claims" else {}
     model.fit(X, y, **exposed)
     expected = model.coef_, model.intercept_
-    source, years = SOURCES[source](folder), {"exposure": "years"} if exposed else {}
+    source = SOURCES[source](folder)
+    years = {"exposure": "years"} if exposed else {}
     model.fit(ParquetRows(source, target, columns=COLUMNS, categories={"colour": COLOURS}, **years))
     np.testing.assert_array_equal(model.coef_, expected[0])
     np.testing.assert_array_equal(model.intercept_, expected[1])
@@ -111,7 +114,8 @@ def test_additive_models_learn_the_same_bits_as_from_an_array(target, folder):
         model = PrivateGAMRegressor(target_bounds=(-1, 1), **limits)
     else:
         model = PrivateGAMClassifier(classes=values["classes"], **limits)
-    names, rows = ["a", "b", "level"], table()
+    names = ["a", "b", "level"]
+    rows = table()
     X = np.column_stack([rows[name].to_numpy().astype(np.float32) for name in names])
     expected = model.fit(X, rows[target].to_numpy()).coef_
     source = ParquetRows(folder, target, columns=names)
@@ -123,13 +127,15 @@ def test_additive_models_learn_the_same_bits_as_from_an_array(target, folder):
 
 @pytest.mark.parametrize("disk", ["has room", "is full", "is left alone"])
 def test_files_are_decoded_once_where_there_is_room(disk, folder, monkeypatch):
-    decoded, batches = [], parquet_rows.batches_of
+    decoded = []
+    batches = parquet_rows.batches_of
     monkeypatch.setattr(parquet_rows, "batches_of", lambda *of: decoded.append(of) or batches(*of))
     if disk == "is full":
         monkeypatch.setattr(parquet_rows, "written", lambda file, X: False)
     if disk == "is left alone":
         monkeypatch.setattr(parquet_rows, "MOST_SCRATCH", 0)
-    rows, model = table(), MODELS["grade"]
+    rows = table()
+    model = MODELS["grade"]
     expected = model.fit(array(rows)[:, :4], rows["grade"].to_numpy()).coef_
     source = pickle.loads(pickle.dumps(ParquetRows(folder, "grade", columns=COLUMNS[:4])))
     np.testing.assert_array_equal(model.fit(source).coef_, expected)
@@ -137,7 +143,8 @@ def test_files_are_decoded_once_where_there_is_room(disk, folder, monkeypatch):
 
 
 def test_rows_can_be_looked_at_and_have_a_public_shape(folder, tmp_path_factory):
-    rows, all_rows = ParquetRows(folder, "grade", COLUMNS[:4]), table()
+    rows = ParquetRows(folder, "grade", COLUMNS[:4])
+    all_rows = table()
     assert rows.shape == (N_SAMPLES, 4)
     assert rows.dtype == np.float32
     X, y = map(np.concatenate, zip(*rows.read(), strict=True))
@@ -217,7 +224,8 @@ def test_files_that_change_are_refused(fault, when, folder, monkeypatch):
     if when == "before the fit":
         AFTER[fault](folder / "2.parquet")
     else:
-        checks, refuse_changes = [], ParquetRows._refuse_changes
+        checks = []
+        refuse_changes = ParquetRows._refuse_changes
 
         def changing(self):
             refuse_changes(self)
@@ -257,7 +265,8 @@ def test_what_cannot_be_opened_says_so(folder, tmp_path_factory):
 
 
 def test_those_that_need_an_array_say_so(folder):
-    rows, y = ParquetRows(folder, "bought", ["a", "b"]), table()["bought"].to_numpy()
+    rows = ParquetRows(folder, "bought", ["a", "b"])
+    y = table()["bought"].to_numpy()
     model = PrivateLogisticRegression(classes=[False, True]).fit(rows)
     grid = PrivateSearchCV(model, {"alpha": [0.1, 1.0]})
     for call, *given in ((model.predict,), (PrivateScaler().fit,), (grid.fit, y)):

@@ -26,7 +26,9 @@ from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import calibrate, tightest
 from skdpdyn.solvers import NoisySGD, OutputPerturbation, SufficientStatistics
 
-N, D, MOST = 60, 4, 1000
+N = 60
+D = 4
+MOST = 1000
 LAYOUTS = {"dense": np.asarray, "csr": sparse.csr_array}
 
 
@@ -105,13 +107,16 @@ def test_the_number_of_rows_shapes_nothing_but_the_number_of_chunks():
 
 def test_a_pass_leaves_room_for_rows_that_move():
     """Where single precision is not allowed for, every block and chunk rounds anew."""
-    objective, one = problem(), LocalRows(*table(1, 1.0)[:2])
-    exact, persons = replace(objective, exact=True), rows(*table(7, 1.0))
+    objective = problem()
+    one = LocalRows(*table(1, 1.0)[:2])
+    exact = replace(objective, exact=True)
+    persons = rows(*table(7, 1.0))
     for data, single in ((persons, True), (one, False)):
         what = Gradients.of(exact, data, of_batches=not single)
         assert not what.aligned
         bounded = partial(data.bounded, objective, what.n_chunks, np.float64)
-        moved, kept = bounded(False), bounded(True)
+        moved = bounded(False)
+        kept = bounded(True)
         np.testing.assert_array_equal(data.bounded_for(what).limit, moved.limit)
         assert np.all(moved.limit < kept.limit)
     exact = replace(problem(softmax(3)), exact=True)
@@ -122,11 +127,15 @@ def test_a_pass_leaves_room_for_rows_that_move():
 @pytest.mark.slow
 def test_sums_of_targets_and_of_rows_leave_room_for_the_chunks_of_persons():
     """Chunks are of public sizes too; rounding is exact arithmetic's."""
-    n_persons, d = 20_000, 8
-    rng, sizes, rounded = np.random.default_rng(0), [], []
+    n_persons = 20_000
+    d = 8
+    rng = np.random.default_rng(0)
+    sizes = []
+    rounded = []
     for most in (1, 7):
         codes = np.repeat(np.arange(n_persons), most)
-        X, y = rng.uniform(-0.3, 0.3, (len(codes), d)), rng.uniform(-1, 1, len(codes))
+        X = rng.uniform(-0.3, 0.3, (len(codes), d))
+        y = rng.uniform(-1, 1, len(codes))
         data = rows_of(X, y, codes, MOST)
         edges = data.moment_edges()
         sizes.append(edges[1])
@@ -182,7 +191,8 @@ def test_ids_that_say_nothing_are_refused_without_being_quoted(message):
 
 
 def test_ids_of_any_kind_number_persons_as_they_appear():
-    texts, numbers = ["b", "a", "b"], [9, 2, 9]
+    texts = ["b", "a", "b"]
+    numbers = [9, 2, 9]
     kinds = pd.Series(texts), pd.Categorical(texts), pd.Series(numbers, dtype="Int64")
     for ids in (texts, numbers, [9.0, 2.0, 9.0], *kinds):
         assert person_codes(ids, 3).tolist() == [0, 1, 0]
@@ -217,7 +227,8 @@ def test_one_row_a_person_gives_the_bits_of_a_fit_without_groups(solver, layout)
         model.set_params(max_rows_per_person=1)
     data = LAYOUTS[layout](X), Y
     alone = quietly(model, *data)
-    coef, guarantee = alone.coef_, alone.privacy_
+    coef = alone.coef_
+    guarantee = alone.privacy_
     by = quietly(model, *data, groups=UNIQUE)
     assert np.array_equal(by.coef_, coef)
     assert (by.privacy_, by.privacy_unit_) == (guarantee.with_unit("person"), "person")
@@ -231,7 +242,8 @@ def test_one_row_a_person_gives_the_bits_of_a_fit_without_groups(solver, layout)
 @pytest.mark.slow
 def test_rows_of_a_person_are_used_up_to_the_public_number():
     """All rows of a person but the used one say the opposite: they are not seen."""
-    X3, wrong = np.repeat(X, 3, axis=0), np.repeat(1 - Y, 3)
+    X3 = np.repeat(X, 3, axis=0)
+    wrong = np.repeat(1 - Y, 3)
     wrong[2::3] = Y  # the last of three is used
     model = PrivateLogisticRegression(classes=[0, 1], max_rows_per_person=1, random_state=1)
     by = quietly(model, X3, wrong, groups=np.repeat(np.arange(N_ROWS), 3)).coef_

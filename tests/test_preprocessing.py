@@ -34,9 +34,11 @@ def test_stays_in_range_whatever_the_rounding(dtype):
     rng = np.random.default_rng(0)
     for k in range(200):
         low, start = rng.uniform(-1, 1, 2)
-        width, span = 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-3, 3)
+        width = 10 ** rng.uniform(-3, 6)
+        span = 10 ** rng.uniform(-3, 3)
         if k == 0:  # ends that are one float32
-            low, width = 1e8, 1.0
+            low = 1e8
+            width = 1.0
         scaler = BoundsScaler((low, low + width), feature_range=(start, start + span))
         scaled = scaler.fit_transform(np.array([[low], [low + width], [1e30], [-1e30]], dtype))
         rounding = 4 * np.finfo(dtype).eps * (abs(start) + span)

@@ -43,7 +43,9 @@ PROBLEM |= {"strong_convexity": 0.01, "smoothness": 0.26}
 def test_reference_calibrations(case):
     problem = {name: case[name] for name in ("lipschitz", "strong_convexity")}
     problem |= {"n_samples": case["n"], "n_features": case["d"]}
-    epsilon, delta, smoothness = case["epsilon"], case["delta"], case["smoothness"]
+    epsilon = case["epsilon"]
+    delta = case["delta"]
+    smoothness = case["smoothness"]
     step_size, sigma2, n_steps = theorem4_schedule(epsilon, delta, smoothness=smoothness, **problem)
     assert step_size == pytest.approx(case["theorem4_step_size"], rel=1e-9)
     assert sigma2 == pytest.approx(case["theorem4_sigma2"], rel=1e-9)
@@ -105,7 +107,8 @@ def test_each_bound_is_met_from_below(bound):
 
 
 def test_worst_case_steps_minimise_the_worst_case_error():
-    mu, step_size = 0.3, 7.0
+    mu = 0.3
+    step_size = 7.0
     constants = {key: value for key, value in PROBLEM.items() if key != "smoothness"}
 
     def error(steps):
@@ -120,7 +123,9 @@ def test_worst_case_steps_minimise_the_worst_case_error():
 @pytest.mark.parametrize("tolerable_noise", [1.0, 0.25])
 def test_curvature_aware_time_is_where_the_noise_reaches_the_raw_prediction(tolerable_noise):
     """Free of curvature, K steps move a unit row's raw prediction by as many units."""
-    row_norm, budget, problem = 3.0, (0.7, 1e-7), {"n_samples": 5000, "lipschitz": 1.2}
+    row_norm = 3.0
+    budget = (0.7, 1e-7)
+    problem = {"n_samples": 5000, "lipschitz": 1.2}
     curvature = row_norm**2 / 4
     time_ = curvature_aware_time(
         *budget, curvature=curvature, tolerable_noise=tolerable_noise, **problem

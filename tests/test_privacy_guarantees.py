@@ -68,7 +68,8 @@ def test_gaussian_profile_against_60_digits(mu, x):
     """Oracle: log(Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)) by mpmath."""
     epsilon = max(mu * (x + mu / 2), 0.0)
     with mpmath.workdps(60):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        e = mpmath.mpf(epsilon)
+        m = mpmath.mpf(mu)
 
         def phi(t):
             return mpmath.erfc(-t / mpmath.sqrt(2)) / 2
@@ -101,7 +102,8 @@ def test_epsilon_and_delta_are_inverse(guarantee, delta):
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_epsilon_decreases_with_delta_and_is_zero_from_delta_of_zero_on(guarantee):
-    edge, epsilon = guarantee.delta(0.0), guarantee.epsilon(np.geomspace(1e-300, 1.0, 200))
+    edge = guarantee.delta(0.0)
+    epsilon = guarantee.epsilon(np.geomspace(1e-300, 1.0, 200))
     assert not np.any(np.isnan(epsilon))
     finite = np.isfinite(epsilon)
     assert np.all(np.diff(epsilon[finite]) <= 1e-9 * epsilon[finite][:-1])
@@ -114,7 +116,8 @@ def test_epsilon_decreases_with_delta_and_is_zero_from_delta_of_zero_on(guarante
 @settings(max_examples=300)
 @given(st.floats(-150, 9), st.floats(-300, -0.01))
 def test_gaussian_epsilon_never_fails_open(log_mu, log_delta):
-    mu, delta = 10.0**log_mu, 10.0**log_delta
+    mu = 10.0**log_mu
+    delta = 10.0**log_delta
     guarantee = GaussianDP(mu)
     epsilon = guarantee.epsilon(delta)
     assert epsilon >= 0
@@ -125,7 +128,8 @@ def test_gaussian_epsilon_never_fails_open(log_mu, log_delta):
 @settings(max_examples=300)
 @given(st.floats(-12, 4), st.floats(-300, -0.3))
 def test_mu_of_a_budget_is_on_the_safe_side(log_epsilon, log_delta):
-    epsilon, delta = 10.0**log_epsilon, 10.0**log_delta
+    epsilon = 10.0**log_epsilon
+    delta = 10.0**log_delta
     spent = GaussianDP(gdp_mu(epsilon, delta)).epsilon(delta)
     # delta has no more digits than that to tell epsilon by
     assert epsilon * (1 - 1e-9) - 1e-14 < spent <= epsilon
@@ -151,7 +155,8 @@ def test_renyi_conversion_agrees_with_dp_accounting():
     rate = 0.05
     accountant = dp_accounting.rdp.RdpAccountant(np.linspace(1.1, 60, 2000))
     accountant.compose(dp_accounting.ZCDpEvent(rate))
-    theirs, ours = accountant.get_epsilon(1e-5), RenyiDP(LinearCurve(rate)).epsilon(1e-5)
+    theirs = accountant.get_epsilon(1e-5)
+    ours = RenyiDP(LinearCurve(rate)).epsilon(1e-5)
     assert theirs * (1 - 1e-4) <= ours <= theirs
 
 
@@ -220,9 +225,11 @@ def test_tradeoff_is_a_decreasing_curve_below_the_diagonal(guarantee):
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=repr)
 def test_tradeoff_by_the_profile_is_the_highest_of_all_lines(guarantee):
     """Although it looks at few of them."""
-    fpr, epsilon = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1.0]), np.geomspace(1e-6, 700.0, 2000)
+    fpr = np.array([0.0, 1e-6, 0.01, 0.3, 0.9, 1.0])
+    epsilon = np.geomspace(1e-6, 700.0, 2000)
     epsilon = np.append(0.0, epsilon)
-    miss, x = 1 - guarantee.delta(epsilon), fpr[:, None]
+    miss = 1 - guarantee.delta(epsilon)
+    x = fpr[:, None]
     lines = np.maximum(miss - np.exp(epsilon) * x, np.exp(-epsilon) * (miss - x)).max(axis=1)
     found = Guarantee.tradeoff(guarantee, fpr)
     assert np.all(found >= np.maximum(lines, 0.0) - 1e-13)

@@ -74,7 +74,8 @@ def test_reference_bounded_domain(case):
 @pytest.mark.parametrize("n_steps", [1, 2, 10, 1000, 10**5])
 def test_quadratic_oracle(step_size, n_steps):
     """l = |theta - x|^2/2: the last iterate is Gaussian (Chourasia et al. 2021, Theorem 3)."""
-    sensitivity, noise_multiplier = 0.003, 7.0
+    sensitivity = 0.003
+    noise_multiplier = 7.0
     powers = (1 - step_size) ** np.arange(n_steps)
     gap = step_size * sensitivity * math.fsum(powers)
     noise_std = step_size * sensitivity * noise_multiplier
@@ -92,7 +93,8 @@ def exact_schedule_mu(contraction, sensitivity, noise_std, start=0.0):
     n_steps = len(contraction)
 
     def distances(shifts):
-        z, path = start, []
+        z = start
+        path = []
         for k in range(n_steps):
             z = contraction[k] * z + sensitivity[k] - shifts[k]
             path.append(z)
@@ -115,11 +117,13 @@ def exact_schedule_mu(contraction, sensitivity, noise_std, start=0.0):
 def test_isotonic_regression_against_a_general_optimiser(seed):
     rng = np.random.default_rng(seed)
     n_steps = rng.integers(2, 8)
-    contraction, noise_std = rng.uniform(0.3, 1.4, n_steps), rng.uniform(0.3, 2.0, n_steps)
+    contraction = rng.uniform(0.3, 1.4, n_steps)
+    noise_std = rng.uniform(0.3, 2.0, n_steps)
     sensitivity = rng.uniform(0.1, 1.0, n_steps) * (rng.random(n_steps) < 0.7)
     sensitivity[0] += 0.1
     schedule = np.array([contraction, sensitivity, noise_std])
-    from_start, diameter = exact_schedule_mu(*schedule), rng.uniform(0.05, 3.0)
+    from_start = exact_schedule_mu(*schedule)
+    diameter = rng.uniform(0.05, 3.0)
     assert last_iterate_mu(*schedule) == pytest.approx(from_start, rel=1e-5)
     anywhere = [exact_schedule_mu(*schedule[:, j:], diameter) for j in range(n_steps)]
     bounded = last_iterate_mu(*schedule, diameter)
@@ -213,7 +217,8 @@ def test_bounds_are_ordered_everywhere(n_steps, log_noise, log_decay, slope, par
     constants = {"strong_convexity": 10.0**log_decay, "smoothness": smoothness}
     constants |= {"step_size": part * 2 / smoothness, "n_steps": n_steps}
     m = record(noise_multiplier=10.0**log_noise, **constants)
-    exact, composed = last_iterate(m).mu, composition(m).mu
+    exact = last_iterate(m).mu
+    composed = composition(m).mu
     assert 0 < exact <= composed * (1 + 1e-12)
     assert exact >= 1 / m.noise_multiplier * (1 - 1e-12)
     if m.step_size < 1 / smoothness:

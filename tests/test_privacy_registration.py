@@ -93,7 +93,8 @@ def test_a_package_outside_can_run_the_laws(tmp_path):
     (tmp_path / "test_outside.py").write_text(OUTSIDE)
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     options = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
-    command, environment = [sys.executable, *options, tmp_path], os.environ | {"PYTHONPATH": path}
+    command = [sys.executable, *options, tmp_path]
+    environment = os.environ | {"PYTHONPATH": path}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout
     assert "11 passed" in run.stdout
@@ -220,7 +221,8 @@ def test_calibration_asks_no_more_than_can_win(asked, monkeypatch):
     inverted = []
     found = budgets.gdp_mu
     monkeypatch.setattr(budgets, "gdp_mu", lambda *pair: inverted.append(pair) or found(*pair))
-    budget, descent = Budget(1.0, 1e-6), NoisyGradientDescent(noise_multiplier=1.0, **DESCENT)
+    budget = Budget(1.0, 1e-6)
+    descent = NoisyGradientDescent(noise_multiplier=1.0, **DESCENT)
     record = least_noise(lambda noise: replace(descent, noise_multiplier=noise), budget)
     assert {name for name, _ in asked} == {"composition", "last_iterate"}
     assert len(asked) == 2 * 2

@@ -66,7 +66,8 @@ def slopes(found):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_a_person_repeats_change_nothing(kind, monkeypatch):
-    once, often = Recorder(), Recorder()
+    once = Recorder()
+    often = Recorder()
     repeated = np.repeat(np.arange(61), 1 + np.arange(61) % 3)
     for recorder, rows in ((once, np.arange(61)), (often, repeated)):
         monkeypatch.setattr(spending, "release", recorder)
@@ -88,12 +89,14 @@ def test_coding_changes_nothing(kind, robust):
     options = {"robust": robust}
     _, first = table(kind, X, **options)
     for scale, shift in ((0.1, 0.0), (0.2, -1.0), ([0.1, 100.0, 1.0], [0.0, 7.0, -9.0])):
-        scale, shift = np.broadcast_to(scale, 3), np.broadcast_to(shift, 3)
+        scale = np.broadcast_to(scale, 3)
+        shift = np.broadcast_to(shift, 3)
         bounds = np.column_stack([shift, 10 * scale + shift])
         _, other = table(kind, X * scale + shift, bounds=bounds, **options)
         units = np.tile(scale, len(first.names) // 4)
         for name in ("coef", "std_err"):
-            found, known = getattr(other, name)[slopes(other)], getattr(first, name)[slopes(first)]
+            found = getattr(other, name)[slopes(other)]
+            known = getattr(first, name)[slopes(first)]
             np.testing.assert_allclose(found * units, known, rtol=1e-10)
 
 
@@ -119,7 +122,8 @@ def test_the_reference_level_changes_nothing_but_names():
 def test_large_budgets_give_the_regression_itself(kind, robust):
     """With next to no noise, numbers are those of statsmodels but for rows of smaller weight."""
     api = pytest.importorskip("statsmodels.api")
-    rows, target = api.add_constant(X), TARGETS[kind]
+    rows = api.add_constant(X)
+    target = TARGETS[kind]
     public = {
         "logistic": lambda: api.Logit(target, rows),
         "softmax": lambda: api.MNLogit(target, rows),
@@ -156,7 +160,8 @@ def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
     effects = [shown[f"x{j}"] for j in range(3)]
     effects.append(found.standardised(treated, against=untreated))
     if kind == "numbers":  # effects are coefficients, and means those of sums
-        known, errors = plain.params[1:], plain.bse[1:]
+        known = plain.params[1:]
+        errors = plain.bse[1:]
         assert found.residual_std == pytest.approx(plain.scale**0.5, rel=0.03)
         fitted = api.OLS(target, rows).fit()
         assert found.rsquared == pytest.approx(fitted.rsquared, abs=0.02)
@@ -164,7 +169,8 @@ def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
     else:
         public = {"logistic": api.Logit, "counts": api.Poisson}[kind](target, rows, **options)
         margin = public.fit(disp=0).get_margeff(dummy=True)
-        known, errors = margin.margeff, margin.margeff_se
+        known = margin.margeff
+        errors = margin.margeff_se
     widths = [(one.high - one.low) / 2 / found.quantile() for one in effects]
     np.testing.assert_allclose(widths, errors, rtol=0.1)
     assert np.all(np.abs([one.value for one in effects] - known) < 0.35 * np.array(widths))
@@ -184,7 +190,8 @@ def test_weights_give_the_regression_of_the_population(kind, persons):
     groups = np.arange(N) // 2 if persons else np.arange(N)
     given = {"groups": groups} if persons else {}
     family = {"logistic": api.families.Binomial(), "counts": api.families.Poisson()}.get(kind)
-    rows, options = api.add_constant(X), {"exposure": YEARS} if kind == "counts" else {}
+    rows = api.add_constant(X)
+    options = {"exposure": YEARS} if kind == "counts" else {}
     family = family or api.families.Gaussian()
     fitted = api.GLM(target, rows, family, freq_weights=weights, **options).fit()
     scores = rows * (weights * (target - fitted.mu))[:, None]
@@ -210,7 +217,8 @@ def test_intervals_cover(kind):
     """Of 40 repetitions of coverage 0.93 fewer than 25 cover with probability 4e-8."""
     slope = np.array([0.3, -0.2, 0.1])
     truth = {"softmax": np.append(slope, -slope), "counts": slope / 2}.get(kind, slope)
-    rng, covered = np.random.default_rng(1), 0
+    rng = np.random.default_rng(1)
+    covered = 0
     for _ in range(40):
         rows = rng.uniform(0, 10, (N, 3))
         target = drawn(rng, (rows - 5) @ slope - 0.5)[kind]
@@ -286,7 +294,8 @@ def test_plans_say_how_wide_tables_are(kind):
     model, _ = KINDS[kind]
     asked = {"n_features": 3, **GUESSES.get(kind, {})}
     planned = plan_table(model, n_samples=[400, N], epsilon=[0.1, 1.0, 5.0], **asked)
-    one, few = planned.points[-1], planned.points[0]
+    one = planned.points[-1]
+    few = planned.points[0]
     _, private = table(kind)
     _, public = table(kind, epsilon=1e5, delta=1e-9)
     width = np.median((private.bse / public.bse)[slopes(private)])
@@ -412,7 +421,9 @@ def test_what_has_no_table_is_refused(message):
 @pytest.mark.parametrize("levels", [["a", "b", "c", "rare"], "auto"], ids=["given", "bought"])
 def test_levels_become_dummies_of_which_rare_ones_are_pooled(levels):
     """Of 36 intervals of 95 % less than 24 cover with probability 1e-8."""
-    pd, rng, covered = pytest.importorskip("pandas"), np.random.default_rng(0), 0
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    covered = 0
     effects = {"a": 0.0, "b": 1.0, "c": -1.0, "rare": 0.5, None: 0.5}
     for _ in range(12):
         letters = rng.choice(
@@ -459,7 +470,8 @@ def test_columns_of_text_alone_may_all_be_pooled():
 @pytest.mark.parametrize("kind", ["logistic", "numbers"])
 def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     """With next to no noise: a frame's number with gaps, and products with levels and numbers."""
-    pd, api = pytest.importorskip("pandas"), pytest.importorskip("statsmodels.api")
+    pd = pytest.importorskip("pandas")
+    api = pytest.importorskip("statsmodels.api")
     rng = np.random.default_rng(0)
     letters = rng.choice(["a", "b", "c"], N, p=[0.5, 0.3, 0.2])
     frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(letter=letters)
@@ -488,11 +500,14 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
 
 def test_costs_do_not_bend_slopes():
     """Exponential errors: of 45 intervals of 95 % less than 31 cover with probability 1e-8."""
-    rng, beta, covered = np.random.default_rng(0), np.array([3.0, 1.0, 2.0]), 0
+    rng = np.random.default_rng(0)
+    beta = np.array([3.0, 1.0, 2.0])
+    covered = 0
     for _ in range(15):
         rows = rng.uniform(size=(60_000, 2))
         y = (rows @ beta[:2] + beta[2]) * rng.exponential(size=60_000)
-        model, options = PrivateRidge(target_bounds=(0, 100)), {"epsilon": 4.0, "robust": True}
+        model = PrivateRidge(target_bounds=(0, 100))
+        options = {"epsilon": 4.0, "robust": True}
         _, table = private_regression(model, rows, y, bounds=(0, 1), **options)
         covered += np.count_nonzero(np.abs(table.params - beta) < 1.96 * table.bse)
         assert "of the residuals are cut off" in str(table)
@@ -503,13 +518,17 @@ def test_rare_outcomes_are_answered_and_covered():
     """Of 2 % at epsilon 2: of 20 tables 18 are answered but with probability 1e-7 (.98 are), and of
     60 intervals of 95 % less than 43 cover with probability 1e-9.
     """
-    rng, beta, answered, covered = np.random.default_rng(0), np.array([0.8, -0.5, -4.1]), 0, 0
+    rng = np.random.default_rng(0)
+    beta = np.array([0.8, -0.5, -4.1])
+    answered = 0
+    covered = 0
     for _ in range(20):
         rows = np.column_stack(
             [rng.normal(size=20_000).clip(-3, 3), rng.uniform(size=20_000) < 0.5]
         )
         y = rng.uniform(size=20_000) < 1 / (1 + np.exp(-rows @ beta[:2] - beta[2]))
-        model, options = PrivateLogisticRegression(classes=[False, True]), {"epsilon": 2.0}
+        model = PrivateLogisticRegression(classes=[False, True])
+        options = {"epsilon": 2.0}
         _, table = private_regression(model, rows, y, bounds=[(-3, 3), (0, 1)], **options)
         answered += table.answered.all()
         covered += np.count_nonzero(np.abs(table.params - beta) < 1.96 * table.bse)

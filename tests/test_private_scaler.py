@@ -50,7 +50,8 @@ def test_no_part_of_a_budget_exceeds_its_share_by_rounding(epsilon, delta, share
         with mpmath.workdps(50):
             root = mpmath.sqrt(mpmath.mpf(share) / mpmath.fsum(shares))
             mu = mpmath.mpf(gdp_mu(epsilon, delta)) * root
-            above, below = mu / 2 - part / mu, -mu / 2 - part / mu
+            above = mu / 2 - part / mu
+            below = -mu / 2 - part / mu
             assert mpmath.ncdf(above) - mpmath.exp(part) * mpmath.ncdf(below) >= delta
 
 
@@ -99,7 +100,8 @@ def test_ranges_are_those_that_an_estimator_buys(dtype):
 
 
 def test_senseless_data():
-    fitted, bare = PrivateScaler().fit(ROWS), PrivateScaler()
+    fitted = PrivateScaler().fit(ROWS)
+    bare = PrivateScaler()
     before = dict(vars(fitted))
     for call, given, message in (
         (fitted.fit, ([[math.nan, 0.0], [0.0, 0.0]],), "NaN"),

@@ -22,7 +22,8 @@ class Clock:
     """A clock that runs fast, and never alike."""
 
     def __init__(self, seed):
-        self._rng, self._now = np.random.default_rng(seed), 0.0
+        self._rng = np.random.default_rng(seed)
+        self._now = 0.0
 
     def perf_counter(self):
         self._now += self._rng.uniform(10, 10_000)
@@ -53,8 +54,10 @@ def test_every_solver_tells_the_same_of_neighbours_and_nothing_unasked(
     X, y = case.data(20)
     single = "distribution" in options
     X, changes = (X[:, :1], {"fit_intercept": False}) if single else (X, {})
-    X2, y2 = X.copy(), y.copy()
-    X2[7], y2[7] = 100 * X[3] + 1, y[-1]  # a neighbour: one record is another
+    X2 = X.copy()
+    y2 = y.copy()
+    X2[7] = 100 * X[3] + 1
+    y2[7] = y[-1]  # a neighbour: one record is another
     said = [
         told(model(case, name, options, verbose=1, **changes), *data, capsys, monkeypatch, seed)
         for seed, data in enumerate([(X, y), (X2, y2)])

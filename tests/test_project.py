@@ -74,7 +74,8 @@ def test_every_public_name_stands_in_the_api_page():
     """Classes and functions of all that ``skdpdyn.`` offers, which loads on first use."""
     listed = re.findall(r"^   (?:\w+\.)*(\w+)$", (ROOT / "doc/api.rst").read_text(), re.M)
     offered = [getattr(skdpdyn, name) for name in dir(skdpdyn)]
-    modules, names = [skdpdyn, *filter(inspect.ismodule, offered)], set()
+    modules = [skdpdyn, *filter(inspect.ismodule, offered)]
+    names = set()
     for module in modules:
         own = [name for name, one in vars(module).items() if inspect.getmodule(one) is module]
         for name in getattr(module, "__all__", own):

@@ -29,7 +29,8 @@ def test_the_part_below_is_the_quantile(quantile):
 def test_the_loss_is_that_of_the_quantile(quantile):
     """Its slope is the pinball's beyond the kink, and the integral's smoothness is no larger."""
     loss = pinball(quantile)
-    raw, out = np.linspace(-1, 1, 2001), np.empty(2001)
+    raw = np.linspace(-1, 1, 2001)
+    out = np.empty(2001)
     loss.derivative(raw.copy(), np.zeros(2001), out)
     np.testing.assert_allclose(out[raw < -PINBALL_WIDTH], -quantile)
     np.testing.assert_allclose(out[raw > PINBALL_WIDTH], 1 - quantile)

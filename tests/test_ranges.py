@@ -95,7 +95,8 @@ def _parts(rows):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_noise_alone_gives_ranges_that_numbers_come_to(dtype):
     """Wherever it shows cells, at the ends of what there is too."""
-    X, seen = RNG.normal(size=(20, 60)).astype(dtype), []
+    X = RNG.normal(size=(20, 60)).astype(dtype)
+    seen = []
     for seed in range(20):
         ranges = Ranges(*bought(X, epsilon=0.01, seed=seed)[0].T)
         assert np.all(np.isfinite(ranges.mapped(X)))
@@ -174,18 +175,21 @@ def learnt(family, X=RAW, y=None, **options):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_units_that_are_powers_of_two_do_not_matter(family, dtype):
     """Given the same ranges, to the last digits; predictions clip, as those of scikit-learn do."""
-    X, moved = RAW.astype(dtype), (RAW * UNITS).astype(dtype)
+    X = RAW.astype(dtype)
+    moved = (RAW * UNITS).astype(dtype)
     model = learnt(family, X)
     assert RANGES in model.mechanism_.names
     public = learnt(family, X, bounds=model.ranges_)
     other = learnt(family, moved, bounds=model.ranges_ * UNITS[:, None])
-    predicted, near = public.predict(X), {"float64": 1e-10, "float32": 1e-3}[dtype]
+    predicted = public.predict(X)
+    near = {"float64": 1e-10, "float32": 1e-3}[dtype]
     near_to = partial(np.testing.assert_allclose, rtol=near, atol=near)
     near_to(other.predict(moved), predicted)
     near_to(other.coef_ * UNITS * public.ranges_[:, 1], public.coef_ * public.ranges_[:, 1])
     if public.family.twin is not None:
         near_to(public.to_sklearn().predict(X), predicted)
-    far, ends = np.array([[1e30, -1e30, -1e30, 1e30]] * 2, dtype), model.ranges_
+    far = np.array([[1e30, -1e30, -1e30, 1e30]] * 2, dtype)
+    ends = model.ranges_
     at_ends = np.array([[ends[0, 1], ends[1, 0], ends[2, 0], ends[3, 1]]] * 2, dtype)
     near_to(model.predict(far), model.predict(at_ends))
 
@@ -194,7 +198,8 @@ def test_units_that_are_powers_of_two_do_not_matter(family, dtype):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_ranges_are_the_same_wherever_rows_are(dtype):
     """Streamed rows have the bits of rows in memory, at any number of threads."""
-    X, y = RAW.astype(dtype), LABELS
+    X = RAW.astype(dtype)
+    y = LABELS
     model = learnt("logistic", X)
     for other in (learnt("logistic", Streamed(X, y)), learnt("logistic", X, n_jobs=3)):
         np.testing.assert_array_equal(other.ranges_, model.ranges_)

@@ -33,7 +33,8 @@ def test_sensitivity(grouped, adjacency, monkeypatch):
     owners = {"groups": np.append(np.arange(N) // 2 + 1, 0)} if grouped else {}
     most = {}
     for one, other in zip(records, records[::-1] + records[5:], strict=False):
-        found, calls = None, [Recorder()]
+        found = None
+        calls = [Recorder()]
         calls.append(Recorder(before=calls[0]))
         for recorder, (place, count, years) in zip(calls, (one, other), strict=True):
             rows = np.vstack([X, [place, 0.0]]), np.append(COUNTS, count), np.append(YEARS, years)
@@ -57,7 +58,8 @@ def test_sensitivity(grouped, adjacency, monkeypatch):
 def test_numbers_without_noise(monkeypatch):
     """Deviances are scikit-learn's, and D^2 is that from the rate of all records."""
     monkeypatch.setattr(spending, "release", Recorder())
-    found, rates = scored(epsilon=1e4), MODEL.predict(X)
+    found = scored(epsilon=1e4)
+    rates = MODEL.predict(X)
     counts = np.minimum(COUNTS, 6)
     deviance = mean_poisson_deviance(counts / YEARS, rates, sample_weight=YEARS) * YEARS.mean()
     assert found.mean_deviance.value == pytest.approx(deviance, rel=1e-6)

@@ -30,7 +30,8 @@ def scripted(numbers):
     words = np.random.MT19937(5).random_raw(624).tolist()
     for i, number in enumerate(numbers):
         words[2 * i : 2 * i + 2] = (number >> 26) << 5, (number & (2**26 - 1)) << 6
-    bits, key = np.random.MT19937(), np.array(list(map(unscrambled, words)), np.uint32)
+    bits = np.random.MT19937()
+    key = np.array(list(map(unscrambled, words)), np.uint32)
     bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": 0}}
     return np.random.Generator(bits)
 
@@ -64,7 +65,8 @@ class Uniform:
     """A uniform number, its digits drawn when they are asked for."""
 
     def __init__(self, draw):
-        self.draw, self.known = draw, [draw()]
+        self.draw = draw
+        self.known = [draw()]
 
     def digit(self, place):
         while place >= len(self.known):
@@ -88,9 +90,13 @@ class Half:
 
 def length_of_descent(source, first):
     """How many uniforms descend from ``first``."""
-    last, following, n = first, Uniform(source), 0
+    last = first
+    following = Uniform(source)
+    n = 0
     while (following.known[0] < BASE // 2) if isinstance(last, Half) else following < last:
-        last, following, n = following, Uniform(source), n + 1
+        last = following
+        following = Uniform(source)
+        n = n + 1
     return n
 
 
@@ -100,7 +106,8 @@ def slow_half_normal(source):
 
     def accepts(whole, fraction):
         for _ in range(whole + 1):
-            last, n = fraction, 0
+            last = fraction
+            n = 0
             while True:
                 following = Uniform(source)
                 if not following < last:
@@ -112,7 +119,8 @@ def slow_half_normal(source):
                 part = choice // (BASE // m)
                 if part == 0 or (part == 1 and not Uniform(source) < fraction):
                     break
-                last, n = following, n + 1
+                last = following
+                n = n + 1
             if n % 2:
                 return False
         return True
@@ -128,9 +136,11 @@ def slow_half_normal(source):
 
 
 def slow_exponential(source):
-    whole, fraction = 0, Uniform(source)
+    whole = 0
+    fraction = Uniform(source)
     while length_of_descent(source, fraction) % 2:
-        whole, fraction = whole + 1, Uniform(source)
+        whole = whole + 1
+        fraction = Uniform(source)
     return whole, fraction
 
 
@@ -145,7 +155,8 @@ def slow_release(point, scale, source):
     scale = Fraction(scale) / pitch_of(scale)
     sign = -1 if source() >= BASE // 2 else 1
     whole, fraction = slow_half_normal(source)
-    ends, n = (0, 1), 0
+    ends = (0, 1)
+    n = 0
     while ends[0] != ends[1]:
         n += 1
         sums = (sign * point + scale * (whole + end) for end in fraction.bounds(n))
@@ -166,7 +177,8 @@ FAR = [1e5, -1e9, 2.0**40, 1e300, -math.inf]
 @pytest.mark.parametrize("scale", [1.0, 0.1, 1.9999999999999998, 1e-250, 1e250, 3e-5])
 def test_release_is_the_rounded_sum_bit_for_bit(scale):
     points = np.array(POINTS + FAR) * (scale if abs(math.log10(scale)) < 200 else 1.0)
-    released, source = release(points, scale, generator(3), "gaussian"), digits_of(3)
+    released = release(points, scale, generator(3), "gaussian")
+    source = digits_of(3)
     finite = np.clip(points, -1e308, 1e308)
     expected = [slow_release(point, scale, source) for point in finite]
     assert [Fraction(value) / pitch_of(scale) for value in released] == expected
@@ -223,7 +235,8 @@ def real(whole, fraction):
 @pytest.mark.parametrize("n", [1, 3])
 def test_the_gamma_form_is_the_rounded_sum_bit_for_bit(n):
     """The value in 200 digits, from the same uniform numbers."""
-    point, scale = np.array([0.3, -1e-300, 2.0**38])[:n], 0.7
+    point = np.array([0.3, -1e-300, 2.0**38])[:n]
+    scale = 0.7
     for key in range(30):
         released = release(point, scale, generator(key), "gamma")
         source = digits_of(key)
@@ -312,7 +325,9 @@ def test_every_lattice_value_is_reached_from_both_of_two_neighbours():
 
 def test_the_laplace_law():
     """The gamma form in one dimension; fails with a probability of 1e-8."""
-    n, rng, pitch = 3000, generator(13), 2.0**-12
+    n = 3000
+    rng = generator(13)
+    pitch = 2.0**-12
     released = np.array([release(0.3, 1.5, rng, "gamma").item() for _ in range(n)])
     inner = (np.round(np.linspace(-4, 4, 21) / pitch) + 0.5) * pitch
     edges = np.concatenate([[-200], inner, [200]])
@@ -345,7 +360,8 @@ def test_extremes_saturate_at_public_bounds(distribution, scale):
 
 @pytest.mark.parametrize("distribution", ["gaussian", "gamma"])
 def test_shapes_scales_and_repetition(distribution):
-    point, scale = np.arange(6.0).reshape(2, 3), np.array([1e-6, 1.0, 1e6])
+    point = np.arange(6.0).reshape(2, 3)
+    scale = np.array([1e-6, 1.0, 1e6])
     first = release(point, scale, generator(2), distribution)
     assert first.shape == point.shape
     np.testing.assert_array_equal(first, release(point, scale, generator(2), distribution))
@@ -382,7 +398,8 @@ def test_other_wrong_values_are_refused():
 def ideal_minus(x, uniform):
     """How far the ideal x with P(abs(N) > x) = uniform is from x, by Newton's method."""
     with mpmath.workdps(40):
-        x, slope = mpmath.mpf(x), 2 * mpmath.npdf(x)
+        slope = 2 * mpmath.npdf(x)
+        x = mpmath.mpf(x)
         step = (mpmath.erfc(x / mpmath.sqrt(2)) - uniform) / slope
         return float(step + x * step**2 / 2)
 
@@ -432,12 +449,16 @@ def test_the_approximation_has_its_error(first, last):
         return reduce(lambda value, c: value * t + c, coefficients, mpmath.mpf(0))
 
     def exact(uniform):
-        r, half = mpmath.sqrt(-mpmath.log(uniform / 2)), (1 - uniform) / 2
+        r = mpmath.sqrt(-mpmath.log(uniform / 2))
+        half = (1 - uniform) / 2
         if 1 - uniform <= 0.85:
-            at, factor, region = mpmath.mpf(0.180625) - half**2, half, "CENTRE"
+            at = mpmath.mpf(0.180625) - half**2
+            factor = half
+            region = "CENTRE"
         else:
             region = "MIDDLE" if r <= 5 else "FAR"
-            at, factor = r - (mpmath.mpf(1.6) if r <= 5 else 5), 1
+            at = r - (mpmath.mpf(1.6) if r <= 5 else 5)
+            factor = 1
         parts = (getattr(normals, f"_{region}_{part}") for part in ("NUMERATOR", "DENOMINATOR"))
         above, below = (value(part, at) for part in parts)
         return factor * above / below

@@ -240,7 +240,8 @@ def test_a_model_card_can_be_checked_by_what_it_says(fitted):
     titles = "What was promised", "To whom", "Under which assumptions", "How to check it"
     for part in (*titles, "n_samples=60", "replace_one"):
         assert part in card
-    scope, code = {"model": fitted}, card_code(card)
+    scope = {"model": fitted}
+    code = card_code(card)
     exec(code, scope)
     assert scope["guarantee"] == fitted.privacy_
     assert f"epsilon({fitted.delta_!r})  # {fitted.epsilon_!r}" in code
@@ -259,7 +260,8 @@ def test_model_cards_of_all_records(record):
 
 def test_a_report_shows_what_was_spent_first_and_folds_the_rest(fitted):
     report = fitted.privacy_report()
-    page, text = report._repr_html_(), report.to_text()
+    page = report._repr_html_()
+    text = report.to_text()
     shown, folded = page.split("<details>", maxsplit=1)
     missed = math.floor(1000 * fitted.privacy_.tradeoff(0.01)) / 10
     assert f"<b>ε={fitted.epsilon_:.6g}</b>" in shown
@@ -334,7 +336,8 @@ def test_the_registry_takes_reports_of_all_records(record):
     report = report_of(record)
     registered = report.to_registry(**DEPLOYMENT)
     validate(json.loads(json.dumps(registered)), schema())
-    spent, found = report.sections["spent"], entries(registered)
+    spent = report.sections["spent"]
+    found = entries(registered)
     assert found["privacy_parameters"] == {"epsilon": spent["epsilon"], "delta": 1e-6}
     assert "n=7" in found["unprotected_quantities"]
     assert skdpdyn.__version__ in found["mechanisms"]
@@ -344,7 +347,8 @@ def test_the_registry_takes_reports_of_all_records(record):
 def test_the_card_and_the_page_have_the_fields_of_the_registry(fitted):
     report = fitted.privacy_report()
     found = entries(report.to_registry(**DEPLOYMENT))
-    card, page = report.to_model_card(**DEPLOYMENT), report._repr_html_()
+    card = report.to_model_card(**DEPLOYMENT)
+    page = report._repr_html_()
     for name, value in found.items():
         assert f"- {name.replace('_', ' ')}: " in card
         assert f"<td>{name.replace('_', ' ')}</td>" in page
@@ -374,7 +378,9 @@ def test_a_record_of_the_registry_names_what_is_missing_or_wrong(fitted):
 
 def test_reports_have_the_promise_first_and_equal_parts_once(fitted):
     report = of_composition(Composition((Gaussian(20.0),) * 28 + (Gaussian(10.0),)), delta=1e-6)
-    text, card, page = report.to_text(), report.to_model_card(), report._repr_html_()
+    text = report.to_text()
+    card = report.to_model_card()
+    page = report._repr_html_()
     assert text.splitlines()[1].startswith("  epsilon: ")
     for line in ("protected: one record", "neighbours: replace_one", "trusted: whoever runs"):
         assert line in text

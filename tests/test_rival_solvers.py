@@ -56,7 +56,8 @@ def svrg_by_numpy(objective, mechanism, X, y, rng):
         at_snapshot = gradients(objective, X, y, snapshot)
         scale = snapshots.noise_multiplier * (objective.lipschitz + rounding(snapshot))
         full = release(at_snapshot.sum(axis=0), scale, rng) / len(X)
-        theta, path = snapshot.copy(), []
+        theta = snapshot.copy()
+        path = []
         for _ in range(steps.n_steps // snapshots.n_steps):
             curved = objective.curvature * np.linalg.norm(theta - snapshot)
             limit = min(2 * objective.lipschitz, curved)
@@ -103,13 +104,16 @@ def test_sensitivity_of_svrg(loss, data_norm):
         objective = problem(LOSSES[loss], X, data_norm=data_norm, **constants)
         theta = rng.standard_normal(objective.n_parameters) * 10 ** rng.uniform(-1, 2) / data_norm
         snapshot = theta + rng.standard_normal(theta.size) * 10 ** rng.uniform(-3, 1) / data_norm
-        other_X, other_y = X.copy(), y.copy()
+        other_X = X.copy()
+        other_y = y.copy()
         other_X[0] = -X[0] if seed % 2 else 10 ** rng.uniform(-9, 9) * rng.standard_normal(4)
         other_y[0] = rng.permutation(y)[0]
-        given, others = LocalRows(X, y), LocalRows(other_X, other_y)
+        given = LocalRows(X, y)
+        others = LocalRows(other_X, other_y)
         batch = np.flatnonzero(np.append(True, rng.random(11) < 0.5))
 
-        points, everybody = (objective, theta, snapshot), np.arange(12)
+        points = (objective, theta, snapshot)
+        everybody = np.arange(12)
         step = difference(given, *points, batch)
         whole = given.gradient(objective, theta)
         limit = dp_svrg._largest_correction(objective, theta, snapshot)
@@ -128,10 +132,12 @@ def test_sensitivity_of_svrg(loss, data_norm):
 @pytest.mark.parametrize("loss", [logistic, squared, softmax(2)], ids=lambda loss: loss.name)
 def test_some_corrections_of_svrg_reach_their_bound(loss):
     """By h where the loss is most curved and theta - s is along a row; two are never opposite."""
-    X, y = np.array([[0.8, 0.0], [0.0, 0.8]]), np.zeros(2)
+    X = np.array([[0.8, 0.0], [0.0, 0.8]])
+    y = np.zeros(2)
     objective = problem(loss, X, data_norm=0.8, clip=0.7, intercept_scaling=0.0)
     assert objective.contracts == (loss.n_outputs == 1)
-    given, snapshot = LocalRows(X, y), np.zeros(objective.n_parameters)
+    given = LocalRows(X, y)
+    snapshot = np.zeros(objective.n_parameters)
     sides = np.array([1.0]) if loss.n_outputs == 1 else np.array([1.0, -1.0])
 
     def reached(towards, of_records):
@@ -195,9 +201,11 @@ def test_senseless_parameters(solver, message):
 
 def test_without_a_penalty_steps_follow_the_radius():
     """alpha = 0: the first step is 2 radius / sqrt(L^2 + d sigma^2)."""
-    X, radius = np.zeros((20, 500)), 3.0
+    X = np.zeros((20, 500))
+    radius = 3.0
     objective = problem(logistic, X, intercept_scaling=0.0, alpha=0.0)
-    rows, solve = LocalRows(X, np.ones(20)), BassilySGD(radius=radius).solve
+    rows = LocalRows(X, np.ones(20))
+    solve = BassilySGD(radius=radius).solve
     mechanism = batches(1 / 20, 0.01, 1, diameter=2 * radius)
     theta = solve(objective, mechanism, rows, generator=generator())
     std = 0.01 * 0.4
@@ -217,7 +225,8 @@ def test_a_step_of_bassily_is_one_record_in_the_mean():
     mechanism = batches(1 / 15, 1e-12, 1, diameter=1e9)
     run = partial(BassilySGD().solve, objective, mechanism, LocalRows(X, y))
     steps = [run(generator=generator(seed)) for seed in range(2000)]
-    mean, expected = np.mean(steps, axis=0), -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
+    mean = np.mean(steps, axis=0)
+    expected = -gradients(objective, X, y, np.zeros(3)).mean(axis=0)
     error = 6 * np.std(steps, axis=0) / math.sqrt(2000)  # failure probability below 1e-8 each
     np.testing.assert_array_less(np.abs(mean - expected), error)
 

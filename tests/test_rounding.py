@@ -46,15 +46,18 @@ def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
 
 def last_point(steps, offset, grid, shift):
     """Return the law of the last point before its noise: earlier states are on a grid."""
-    means, weights = np.array([0.0]), np.array([1.0])
+    means = np.array([0.0])
+    weights = np.array([1.0])
     *earlier, last = steps
     for contraction, sensitivity, std in earlier:
         moved = contraction * means + shift * sensitivity
-        first, last_cell = (moved.min() - 8 * std) / grid, (moved.max() + 8 * std) / grid
+        first = (moved.min() - 8 * std) / grid
+        last_cell = (moved.max() + 8 * std) / grid
         centres = offset + grid * np.arange(math.floor(first), math.ceil(last_cell) + 1)
         edges = np.append(centres - grid / 2, centres[-1] + grid / 2)
         law = np.diff(special.ndtr((edges[:, None] - moved) / std), axis=0) @ weights
-        means, weights = centres[law > 1e-18], law[law > 1e-18]
+        means = centres[law > 1e-18]
+        weights = law[law > 1e-18]
     contraction, sensitivity, _ = last
     return grid * np.round((contraction * means + shift * sensitivity) / grid) + offset, weights
 
@@ -63,7 +66,8 @@ def last_point(steps, offset, grid, shift):
 def test_coarse_roundings_stay_within_the_declared_loss(seed):
     """Grids differ between the data sets. The law is exact: no chance is in it."""
     rng = np.random.default_rng(seed)
-    n_steps, grid = 4, 0.6
+    n_steps = 4
+    grid = 0.6
     steps = [(rng.uniform(0.6, 1.0), 0.02, rng.uniform(0.5, 1.0)) for _ in range(n_steps)]
     std = steps[-1][2]
     ends = (0.0, 0.5), (grid / 2, -0.5)
@@ -129,7 +133,8 @@ def test_the_bound_holds_where_digits_are_few(terms, n_terms, monkeypatch):
         assert distance(total[0, 0] + total[1, 0], numbers.astype(float)) <= bound
 
 
-N, D = 1024, 16
+N = 1024
+D = 16
 
 
 class OfArrays(StreamedRows):
@@ -171,7 +176,8 @@ def test_whoever_adds_up_chunks_keeps_what_is_rounded_away(who, monkeypatch):
     X[16:] = 0.49 * 0.125 * eps / 16  # of 16 rows, the sum is exact
     terms = [0.125] + [X[-1, 0]] * (N - 16)
     # the gradient at 0 is the sum of the rows
-    objective, (source, *batch) = Objective(squared, N, D, 1.0, clip=10.0), WHO[who]
+    objective = Objective(squared, N, D, 1.0, clip=10.0)
+    (source, *batch) = WHO[who]
     for total in source(X, -np.ones(N)).gradient(objective, np.zeros(D), *batch):
         assert distance(total, terms) <= in_order(0, 64) * eps / 2
 
@@ -195,7 +201,8 @@ def test_sums_for_conditioning_keep_what_is_rounded_away(monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_gradients_round_by_no_more_than_their_bound(layout, seed):
     """In exact fractions: of a squared loss at raw predictions whose large terms cancel."""
-    rng, d = np.random.default_rng(seed), 8
+    rng = np.random.default_rng(seed)
+    d = 8
     n = 64
     theta = rng.standard_normal(d) * 2.0 ** rng.integers(0, 12, d)
     row = rng.standard_normal(d)
@@ -220,11 +227,17 @@ def test_gradients_round_by_no_more_than_their_bound(layout, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_step_rounds_by_no_more_than_its_bound(seed, monkeypatch):
     """The update and the projection, in exact fractions; most of what is lost is theta's."""
-    rng, d, eps = np.random.default_rng(seed), 6, np.finfo(np.float64).eps
+    rng = np.random.default_rng(seed)
+    d = 6
+    eps = np.finfo(np.float64).eps
     theta = rng.standard_normal(d) * 100
     radius = (2.0 if seed % 2 else 0.9) * float(np.linalg.norm(theta))
-    gradient, normals = rng.standard_normal(d) - theta / 10, rng.standard_normal(d)
-    step_size, noise_std, alpha, n = 0.37, 1e-3, 1e-4, 3.0
+    gradient = rng.standard_normal(d) - theta / 10
+    normals = rng.standard_normal(d)
+    step_size = 0.37
+    noise_std = 1e-3
+    alpha = 1e-4
+    n = 3.0
     objective = Objective(logistic, 10, d, 1.0, alpha=alpha)
 
     def descended(step_sizes, noises):
@@ -289,18 +302,21 @@ LEARNT = replace(squared, at_zero=math.inf)  # of targets in learnt units
 @pytest.mark.parametrize(("alpha", "part"), [(0.0, 0.5), (0.0, 1.0), (1e-4, 1.0), (0.3, 1.0)])
 def test_steps_without_noise_stay_within_reach(loss, largest, clip, used, norm, alpha, part):
     """Batches pull in turns, with the longest steps, of short rows; the bound is not idle."""
-    rng, d = np.random.default_rng(0), 2
+    rng = np.random.default_rng(0)
+    d = 2
     objective = Objective(loss, 4, d, 1.0, alpha=alpha, clip=clip)
     step_size = part * 2 / (2 * alpha + objective.curvature)
     X = rng.standard_normal((4, d))
     X *= norm / np.linalg.norm(X, axis=1, keepdims=True)
     alike = np.tile([norm, 0.0], (4, 1))
-    high, best = float(largest), 0.0
+    high = float(largest)
+    best = 0.0
     low = -high if loss.quadratic else 0.0
     for rows, y in product((X, alike), (np.full(4, high), np.array([low, high, low, high]))):
         theta = np.zeros(d)
         for k in range(400):
-            slope, row = np.empty(1), rows[k % 4]
+            slope = np.empty(1)
+            row = rows[k % 4]
             loss.residual(np.array([row @ theta]), y[k % 4 : k % 4 + 1], slope)
             gradient = slope[0] * row
             gradient *= min(1.0, clip / max(np.linalg.norm(gradient), 1e-300))
@@ -325,7 +341,8 @@ def test_fresh_batches_never_meet_their_ball(conditioning, bound, monkeypatch):
     solver = NoisySGD("without_replacement", batch_size=10, n_epochs=200, step_size=1.8)
     options = {"alpha": 1e-6, "clip": 0.5, "target_bounds": (-1, 1), "solver": solver}
     model = PrivateRidge(50.0, 1e-5, bound=bound, conditioning=conditioning, **options)
-    X, y = np.full((200, 1), 0.02), np.full(200, 1e-3)
+    X = np.full((200, 1), 0.02)
+    y = np.full(200, 1e-3)
     y[0] = 1.0
     model.fit(X, y)
     ((objective, rows, radius, time),) = runs
@@ -354,15 +371,18 @@ SOLVERS = {
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_cost_that_is_quoted_can_be_had(solver):
     """Whatever public numbers: what `fit` refuses, `privacy_cost` refuses with the same error."""
-    rng, quoted = np.random.default_rng(0), 0
+    rng = np.random.default_rng(0)
+    quoted = 0
     for _ in range(20):
-        n, d = int(rng.integers(2, 40)), int(10 ** rng.uniform(0, 1.5))
+        n = int(rng.integers(2, 40))
+        d = int(10 ** rng.uniform(0, 1.5))
         step = {"step_size": float(10 ** rng.uniform(-3, 2))} if rng.random() < 0.5 else {}
         public = {"epsilon": 10 ** rng.uniform(-4, 1.5), "data_norm": 10 ** rng.uniform(-4, 4)}
         public["alpha"] = 10 ** rng.uniform(-8, 4) if rng.random() < 0.8 else 0.0
         model = PrivateLogisticRegression(classes=[0, 1], conditioning=None, **public)
         model.set_params(solver=SOLVERS[solver](rng.random(), step))
-        X, y = rng.standard_normal((n, d)), rng.integers(0, 2, n)
+        X = rng.standard_normal((n, d))
+        y = rng.integers(0, 2, n)
         try:
             cost = model.privacy_cost(n, d)
         except (ValueError, RuntimeError) as error:

@@ -100,7 +100,8 @@ def test_descent_on_mapped_and_weighted_rows(layout, name, loss, dtype):
     X, y, weight = data(dtype=dtype, n_classes=loss.n_outputs)
     objective = problem(loss, len(X))
     rows = LocalRows(LAYOUTS[layout](X), y, weight, MAPS[name])
-    ours, expected = run(objective, rows), by_numpy(objective, mapped(X, MAPS[name]), y, weight)
+    ours = run(objective, rows)
+    expected = by_numpy(objective, mapped(X, MAPS[name]), y, weight)
     np.testing.assert_allclose(ours, expected, **tolerances(dtype))
     np.testing.assert_array_equal(run(objective, rows, n_threads=2), ours)
 
@@ -109,7 +110,8 @@ def test_descent_on_mapped_and_weighted_rows(layout, name, loss, dtype):
 def test_batches_of_mapped_and_weighted_rows(layout, name, loss, dtype):
     X, y, weight = data(150, dtype, loss.n_outputs)
     objective = problem(loss, len(X))
-    theta, order = np.zeros(objective.n_parameters), np.random.default_rng(1).permutation(len(X))
+    theta = np.zeros(objective.n_parameters)
+    order = np.random.default_rng(1).permutation(len(X))
     schedule = {"step_size": np.array([0.3, 0.6, 0.2]), "noise_std": np.zeros(3), "divisor": 50.0}
     schedule |= {"radius": math.inf, "generator": generator(), "batches": FixedBatches(50, order)}
     rows = LocalRows(LAYOUTS[layout](X), y, weight, MAPS[name])
@@ -173,13 +175,15 @@ def test_the_rounding_of_a_certified_gradient_grows_with_the_parts_of_rows(weigh
     """Long parts, a short difference: what would bound the rounding of plain rows is exceeded."""
     X, y, _ = data(100)
     X = CENTRE + 1e-6 * X
-    objective, row_map = problem(logistic, 100, clip=1e9), RowMap(CENTRE, weights, 1e-6, RADIUS)
+    objective = problem(logistic, 100, clip=1e9)
+    row_map = RowMap(CENTRE, weights, 1e-6, RADIUS)
     rows = LocalRows(X, y, map=row_map)
     gradient = minimise_module._Gradient(objective, rows, None)
     theta = np.linspace(-1, 1, D + 1)
     Z = np.column_stack([extended(X, row_map, rows), np.full(100, 0.5)])
     exact = Z.T @ (1 / (1 + np.exp(-(Z @ theta))) - y) / 100 + objective.alpha * theta
-    error, norm = np.linalg.norm((gradient(theta) - exact).astype(float)), np.linalg.norm(theta)
+    error = np.linalg.norm((gradient(theta) - exact).astype(float))
+    norm = np.linalg.norm(theta)
     assert largest_rounding(objective, norm) < error <= gradient.rounding(theta)
     assert gradient.rounding(theta) <= 1.1 * largest_rounding(objective, norm, row_map)
 
@@ -258,7 +262,8 @@ def test_a_row_is_mapped_by_itself_to_the_last_bit(n_features, dtype, shape):
 
 def statistics_of(rows, row_map):
     """Everything that is added up over rows."""
-    mapped, grid = rows.with_map(row_map), np.geomspace(1e-3, 2, 50)
+    mapped = rows.with_map(row_map)
+    grid = np.geomspace(1e-3, 2, 50)
     return [
         rows.counts("norms", grid),
         rows.counts("distances", grid, 0.5),
@@ -278,7 +283,8 @@ def statistics_of(rows, row_map):
 def test_statistics_have_the_same_bits_on_any_number_of_threads(layout):
     X, y, weight = data(n_samples=8300, dtype=np.float32)
     for name in ("diagonal", "full") if layout is sparse.csr_array else ("centred", "full"):
-        expected, bare = None, replace(MAPS[name], centre=None)
+        expected = None
+        bare = replace(MAPS[name], centre=None)
         for n_threads in (1, 2, 3, 7):
             rows = threaded(LocalRows(layout(X), y, weight), n_threads)
             found = statistics_of(rows, bare if layout is sparse.csr_array else MAPS[name])
@@ -309,10 +315,12 @@ def test_what_is_kept_of_rows_is_what_training_would_compute(name):
 def test_sums_of_residuals_need_no_lengths_again(name, monkeypatch):
     """Their bits are those of rows never trained on, and no residual is beyond its bound."""
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1, 1, (90, D)), np.full(90, 1e3)
+    X = rng.uniform(-1, 1, (90, D))
+    y = np.full(90, 1e3)
     public = {"n_samples": 90, "n_features": D, "spread": 99.0, "exact": True}
     objective = Objective(squared, data_norm=1.0, clip=0.5, intercept_scaling=0.2, **public)
-    rows, point = LocalRows(X, y, map=MAPS[name]), rng.uniform(-1, 1, D + 1)
+    rows = LocalRows(X, y, map=MAPS[name])
+    point = rng.uniform(-1, 1, D + 1)
     fresh = LocalRows(X, y, map=MAPS[name]).residual_sum(objective, 0.3, point)
     rows.gradient(objective, point)
     monkeypatch.setattr(RowMap, "lengths", lambda *_: pytest.fail("rows are read once more"))
@@ -330,11 +338,13 @@ def test_sums_of_residuals_need_no_lengths_again(name, monkeypatch):
 def test_a_sum_of_residuals_is_that_of_numpy(loss, bound):
     """That of gradients of the intercept column alone, if it is 1."""
     X, y, weight = data(300, n_classes=max(loss.n_outputs, 2))
-    objective, row_map = problem(loss, 300, intercept_scaling=0.2), MAPS["centred full"]
+    objective = problem(loss, 300, intercept_scaling=0.2)
+    row_map = MAPS["centred full"]
     point = np.random.default_rng(1).uniform(-1, 1, objective.n_parameters)
     found = LocalRows(X, y, weight, row_map).residual_sum(objective, bound, point)
     column = replace(objective, clip=bound, data_norm=1e-9, intercept_scaling=1.0)
-    coef, intercept = point[: -loss.n_outputs].reshape(loss.n_outputs, D), point[-loss.n_outputs :]
+    coef = point[: -loss.n_outputs].reshape(loss.n_outputs, D)
+    intercept = point[-loss.n_outputs :]
     raw = mapped(X, row_map) @ coef.T + intercept
     for i, of_row in enumerate(raw):
         at = np.append(np.zeros(loss.n_outputs * D), of_row)

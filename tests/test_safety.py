@@ -113,7 +113,8 @@ def test_other_formats_are_looked_at_too():
     coo = sparse.coo_array(DENSE)
     coo.coords[1][3] = 9
     lil = sparse.lil_array(DENSE)
-    lil.rows[0], lil.data[0] = [0, 99], [1.0, 1.0]
+    lil.rows[0] = [0, 99]
+    lil.data[0] = [1.0, 1.0]
     bsr = sparse.bsr_array(sparse.csr_array(DENSE), blocksize=(2, 2))
     bsr.indices[0] = 2
     for X in (coo, lil, bsr):
@@ -128,7 +129,9 @@ def masked(array):
 
 def test_masked_cells_are_refused():
     """In rows, targets, ids, exposures and weights of a score."""
-    X, y, groups = masked(DENSE), masked(LABELS), np.arange(N) // 2
+    X = masked(DENSE)
+    y = masked(LABELS)
+    groups = np.arange(N) // 2
     calls = [(PrivateScaler().fit, X), (BoundsScaler((0, 1)).fit, X), (RowMapper(1.0).fit, X)]
     for model in MODELS.values():
         search = PrivateSearchCV(model(), {"clip": [0.1]}, epsilon=20.0)
@@ -153,7 +156,8 @@ def test_masked_cells_are_refused():
 
 # --- no record in any error -----------------------------------------------------------------------
 
-TEXT, NUMBER = "patient-4711", 987654.321
+TEXT = "patient-4711"
+NUMBER = 987654.321
 
 
 class Opaque:
@@ -335,7 +339,8 @@ LAYOUTS = {"dense": np.asarray, "sparse": sparse.csr_array, "frame": framed}
 
 def trains_and_scores(step):
     """Return a search by which steps run, the rows that its trials saw, and what it found."""
-    pipeline, seen = make_pipeline(step, MODELS["logistic"](conditioning=None)), []
+    pipeline = make_pipeline(step, MODELS["logistic"](conditioning=None))
+    seen = []
     model = f"{PrivateLogisticRegression.__name__.lower()}__clip"
     options = {"delta": 1e-4, "expected_trials": 8.0, "trials": "poisson", "random_state": 1}
     search = PrivateSearchCV(pipeline, {model: [0.1]}, epsilon=9.0, **options)
@@ -366,7 +371,9 @@ def is_scored(step):
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_code_of_others_changes_nothing_keeps_nothing_and_tells_nothing(hostile, operation, layout):
     """It runs alike each time, on rows of its own, and only what it computes of them is used."""
-    X, y, kept = LAYOUTS[layout](SECRETIVE), LABELS.copy(), []
+    X = LAYOUTS[layout](SECRETIVE)
+    y = LABELS.copy()
+    kept = []
     text = tells(lambda: kept.extend(operation(hostile())(X, y)))
     assert not any(part in text for part in ("0.47114", "AssertionError"))
     assert np.array_equal(X.toarray() if sparse.issparse(X) else X, SECRETIVE)
@@ -400,7 +407,8 @@ def test_the_error_of_a_label_does_not_depend_on_the_other_labels(model):
 def test_two_threads_end_with_one_fits_attributes(kind):
     """What is published of a fit is all of it, or nothing."""
     frames = [(framed(DENSE[:100]), LABELS[:100]), (DENSE[:, :2], LABELS)]
-    model, stop = kind(random_state=0), math.inf
+    model = kind(random_state=0)
+    stop = math.inf
 
     def fit_all_the_time(X, y):
         while time.monotonic() < stop:

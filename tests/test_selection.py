@@ -83,7 +83,8 @@ def test_epsilon_is_that_of_dp_accounting(mean, shape, adjacency):
 def test_mean_of_the_law(shape):
     for mean in (1.0, 1 + 1e-6, 1.7, 10.0, 150.0):
         record = Selection(trial=GaussianDP(0.1), expected_trials=mean, shape=shape)
-        gamma, k = record.halting_probability, np.arange(1, 200_000)
+        gamma = record.halting_probability
+        k = np.arange(1, 200_000)
         steps = np.concatenate([[0.0], np.cumsum(np.log((k[:-1] + shape) / (k[:-1] + 1)))])
         weights = np.exp(steps + k * np.log1p(-gamma)) if gamma < 1 else (k == 1).astype(float)
         if shape != -0.5 or mean < 20:  # the tail of the others is summed in full
@@ -129,7 +130,8 @@ def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
             np.diff(stats.norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) - shift))
             for shift in (0.0, mu)
         )
-        curve, places = selected(GaussianDP(mu), mean, shape, tight=tight), np.arange(one.size)
+        curve = selected(GaussianDP(mu), mean, shape, tight=tight)
+        places = np.arange(one.size)
         for score in (places, -places, -np.abs(places - 500.0)):
             by_score = np.argsort(score, kind="stable")
             laws = (best_of(np.cumsum(law[by_score]), mean, shape) for law in (one, other))
@@ -143,7 +145,8 @@ def test_bound_is_never_below_the_exact_divergence(mean, shape, tight):
 
 def test_values():
     """By hand: mu = 1, gamma = 1/4: b = sqrt(2 log 4) minimises (b - 1)/2 + log(4)/b."""
-    b, order = math.sqrt(2 * math.log(4)), 9.0
+    b = math.sqrt(2 * math.log(4))
+    order = 9.0
     by_hand = order / 2 + 2 * ((b - 1) / 2 + math.log(4) / b) + math.log(4) / (order - 1)
     assert selected(GaussianDP(1.0), 4.0, 1.0).rdp(order) == pytest.approx(by_hand, rel=1e-12)
     # Poisson by a trial's own profile: R(a) + mean delta(log(a/(a-1))) + log(mean)/(a-1)
@@ -159,7 +162,8 @@ def test_trials_without_a_gaussian_guarantee():
     guarantee = selected(fresh)
     assert guarantee.epsilon(1e-6) > fresh.epsilon(1e-6)
     gaussian = pytest.approx(selected(GaussianDP(0.3)).epsilon(1e-6), rel=1e-9)
-    larger, smaller = LinearCurve(0.045), LinearCurve(0.02)
+    larger = LinearCurve(0.045)
+    smaller = LinearCurve(0.02)
     assert selected(RenyiDP(larger)).epsilon(1e-6) == gaussian
     assert selected(RenyiDP(LargestCurve((larger, smaller)))).epsilon(1e-6) == gaussian
     batches = {"sampling_probability": 0.1, "noise_multiplier": 4.0, "n_steps": 5}

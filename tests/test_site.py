@@ -51,7 +51,8 @@ def address():
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     webdriver = pytest.importorskip("selenium.webdriver")
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    chromium = shutil.which("chromium")
+    driver = shutil.which("chromedriver")
     assert chromium, "SKDPDYN_SITE is set: install chromium and chromium-driver"
     assert driver, "SKDPDYN_SITE is set: install chromium and chromium-driver"
     options = webdriver.ChromeOptions()
@@ -174,7 +175,8 @@ def test_no_link_is_dead():
             target = urlsplit(urljoin(f"http://site/{page}", link))
             if target.scheme not in ("http", "https") or target.netloc != "site":
                 continue
-            path, place = unquote(target.path).lstrip("/") or "index.html", unquote(target.fragment)
+            path = unquote(target.path).lstrip("/") or "index.html"
+            place = unquote(target.fragment)
             if not (Path(SITE) / path).is_file():
                 dead.append(f"{page} links to {link}")
             elif path in names and place and place not in names[path]:

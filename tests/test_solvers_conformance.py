@@ -137,7 +137,9 @@ PROBLEMS = [(*default, {}) for default in DEFAULTS] + VARIANT_PROBLEMS
 AUDITED = PROBLEMS + SINGLE_PROBLEMS
 
 __all__ = ["audited", "default", "problem"]
-default, problem, audited = each_of(DEFAULTS), each_of(PROBLEMS), each_of(AUDITED)
+default = each_of(DEFAULTS)
+problem = each_of(PROBLEMS)
+audited = each_of(AUDITED)
 each_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 
@@ -177,7 +179,8 @@ def test_strange_values_of_any_hyperparameter_are_refused_by_its_name(name, valu
 # --- noise is there -------------------------------------------------------------------------------
 
 # of either data set: those that are guessed, those that the attack is chosen on
-RUNS, FIRST_RUNS = 50, 15
+RUNS = 50
+FIRST_RUNS = 15
 FAILURE = 1e-8  # of one audit, of a solver that keeps its promise
 
 
@@ -194,10 +197,12 @@ class Release:
     @classmethod
     def of(cls, estimator):
         plan = planned(request_of(estimator, 4, 1))
-        low, high = -1.0 if is_regressor(estimator) else 0.0, plan.objective.n_outputs - 1.0
+        low = -1.0 if is_regressor(estimator) else 0.0
+        high = plan.objective.n_outputs - 1.0
         counts = plan.objective.loss.clipped
         targets = (0.0, 3.0) if counts else (low, max(high, 1.0))
-        solver, advantage = plan.request.solver, plan.guarantee.advantage
+        solver = plan.request.solver
+        advantage = plan.guarantee.advantage
         return cls(solver, plan.objective, plan.mechanism, advantage, targets)
 
     def sample(self, layout, x, target, n_runs):
@@ -207,9 +212,12 @@ class Release:
         the last.
         """
         place = 0 if getattr(self.solver, "stopping", "last") == "random" else 3
-        X, y = np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 1.0])
-        X[place], y[place] = x, target
-        X, run = layout(X), partial(self.solver.solve, self.objective, self.mechanism)
+        X = np.zeros((4, 1))
+        y = np.array([0.0, 1.0, 0.0, 1.0])
+        X[place] = x
+        y[place] = target
+        X = layout(X)
+        run = partial(self.solver.solve, self.objective, self.mechanism)
         noise = (generators(None)[0] for _ in range(n_runs))
         return np.array([run(LocalRows(X, y), generator=generator) for generator in noise])
 
@@ -292,7 +300,8 @@ def test_dense_and_sparse_rows_of_either_precision_agree(problem):
     X = X.astype(np.float32).astype(np.float64)
     estimator = model(case, name, options, random_state=0)
     dense = parameters(estimator.fit(X, y))
-    size, of_sparse = np.max(np.abs(dense)), parameters(estimator.fit(sparse.csr_array(X), y))
+    size = np.max(np.abs(dense))
+    of_sparse = parameters(estimator.fit(sparse.csr_array(X), y))
     np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-9 * size)
     descends = isinstance(estimator.mechanism_, NoisyGradientDescent)
     if descends and estimator.bound_ == "composition":
@@ -314,7 +323,8 @@ def test_any_number_of_threads_gives_the_same_bits_by_any_solver(default, layout
     case, name = default
     if case in CASES and case is not LOGISTIC and layout is sparse.csr_array:
         return  # a solver does not know which loss it is
-    (X, y), short = case.data(1100, 4), SHORT.get(name)
+    (X, y) = case.data(1100, 4)
+    short = SHORT.get(name)
     models = (model(case, name, short, random_state=0, n_jobs=n_jobs) for n_jobs in (1, 2))
     np.testing.assert_array_equal(*(parameters(each.fit(layout(X), y)) for each in models))
 
@@ -322,7 +332,8 @@ def test_any_number_of_threads_gives_the_same_bits_by_any_solver(default, layout
 @law
 def test_clones_and_pickles_keep_the_hyperparameters(problem):
     case, name, options = problem
-    kind, given = SOLVERS[name], {f"solver__{key}": options[key] for key in options}
+    kind = SOLVERS[name]
+    given = {f"solver__{key}": options[key] for key in options}
     solver = kind(**options)
     copies = [clone(solver), pickle.loads(pickle.dumps(solver)), clone(case.model(solver=solver))]
     copies += [case.model(solver=kind()).set_params(**given)]
@@ -347,7 +358,8 @@ def test_the_claim_is_known_beforehand_and_follows_from_the_record(problem, adja
     estimator = model(case, name, options, epsilon=0.8, adjacency=adjacency)
     cost = clone(estimator).privacy_cost(20, 3)
     fitted = estimator.fit(*case.data(20))
-    record, guarantee = fitted.mechanism_, fitted.privacy_
+    record = fitted.mechanism_
+    guarantee = fitted.privacy_
     assert cost == guarantee
     assert record.adjacency == guarantee.adjacency == adjacency
     assert 0.8 * (1 - 1e-3) < fitted.epsilon_ <= 0.8
@@ -380,8 +392,11 @@ def test_nothing_but_the_parameters_of_any_solver_depends_on_the_records(
 ):
     """Longer records, other targets, empty rows: all else is equal."""
     case, name, options = problem
-    (X, y), (X2, y2) = case.data(20), case.data(20, seed=5)
-    states, printed, empty = [], [], (sparse.csr_array(0 * X), np.full(20, y[0]))
+    (X, y) = case.data(20)
+    (X2, y2) = case.data(20, seed=5)
+    states = []
+    printed = []
+    empty = (sparse.csr_array(0 * X), np.full(20, y[0]))
     for rows, targets in ((X, y), (7 * X2[::-1], y2[::-1]), empty):
         fitted = model(case, name, options, verbose=1).fit(rows, targets)
         states.append(public_state(fitted) | {"solver": None})
@@ -425,8 +440,10 @@ def test_pure_budgets_are_met(problem, adjacency):
 def test_a_failed_fit_leaves_the_model_as_it_was(default, monkeypatch):
     case, name = default
     X, y = case.data(20)
-    fresh, fitted = model(case, name), model(case, name).fit(X, y)
-    before, solve = dict(vars(fitted)), SOLVERS[name].solve
+    fresh = model(case, name)
+    fitted = model(case, name).fit(X, y)
+    before = dict(vars(fitted))
+    solve = SOLVERS[name].solve
 
     def refused(error, message, *data):
         for estimator in (fresh, fitted):
@@ -457,7 +474,9 @@ def test_no_arithmetic_of_a_fit_is_heard(problem):
     case, name, options = problem
     X, y = case.data()
     X = X[:200] * 1e9
-    X[0], X[1], X[2] = 0.0, 1e-290, 1e150
+    X[0] = 0.0
+    X[1] = 1e-290
+    X[2] = 1e150
     # that of X as it was
     options = {**(options or SHORT.get(name, {}))}
     options.pop("tolerance", None)

@@ -81,7 +81,10 @@ class Outcomes:
     """Stands for `release`: gives out points with more noise, or less, or what another one gave."""
 
     def __init__(self, first, story, n_calls=0):
-        self.first, self.story, self.n_calls, self.calls = first, story, n_calls, []
+        self.first = first
+        self.story = story
+        self.n_calls = n_calls
+        self.calls = []
         (self.own,) = generators(0)
 
     def __call__(self, point, scale, generator, distribution="gaussian", n_threads=1):
@@ -118,7 +121,8 @@ class Seen:
     """A table that notes which of its columns are asked for."""
 
     def __init__(self, data):
-        self.data, self.columns = data, set()
+        self.data = data
+        self.columns = set()
 
     def __getattr__(self, name):
         value = getattr(self.data, name)
@@ -244,7 +248,8 @@ def parts(heard, record, way):
 
     Raises if a release, or its noise, is another one on a neighbour.
     """
-    first, limits = heard[0].calls, allowed(record, len(heard[0].calls))
+    first = heard[0].calls
+    limits = allowed(record, len(heard[0].calls))
     assert len(limits) == len(first)
     if way.startswith("search") and not way.startswith("search, held out"):
         limits[-1] *= math.sqrt(SHARED[SCORE].size)  # the same records train and score
@@ -261,14 +266,17 @@ def parts(heard, record, way):
 
 def approached(run, way, n_features, enough):
     """Return how near each release comes to what is allowed, by name; until it is enough."""
-    found, seen, before = {}, Seen(table(n_features)[0]), Outcomes(None, STORIES[0])
+    found = {}
+    seen = Seen(table(n_features)[0])
+    before = Outcomes(None, STORIES[0])
     with noise_is_found_once(), pytest.MonkeyPatch.context() as patched:
         # not by patch.dict, which would forget modules of numba that are imported meanwhile
         patched.setitem(sys.modules, "tqdm.auto", None)
         with listened(before):
             run(seen)
         for one, story in product(others(n_features), STORIES):
-            heard, n_tables = [], 0
+            heard = []
+            n_tables = 0
             for tables in neighbours(one, seen.columns):
                 try:
                     record = listen(run, tables, heard, story, len(before.calls))
@@ -496,7 +504,8 @@ def test_no_linear_term_moves_by_more_than_its_record_says(name, noise):
             fitted = by(solver, model)().fit(one.X, getattr(one, target))
         ((objective, linear),) = heard
         linear_part, output = fitted.mechanism_.mechanisms
-        rng, nearest = np.random.default_rng(0), 0.0
+        rng = np.random.default_rng(0)
+        nearest = 0.0
         for scale in (0.0, 1.0, 3.0, 100.0):
             theta = scale * rng.standard_normal(objective.n_parameters)
             for other in others:

@@ -57,7 +57,8 @@ STILL = NoisyGD(n_steps=1, step_size=1e-12)
 def test_training_that_does_not_move_returns_where_it_starts(model, y, conditioning):
     """So coordinates of mapped rows and of learnt units are turned into right."""
     shape = (3, 3) if isinstance(model, PrivateSoftmaxRegression) else (1, 3)
-    coef, intercept = RNG.normal(size=shape), RNG.normal(size=len(np.ones(shape)))
+    coef = RNG.normal(size=shape)
+    intercept = RNG.normal(size=len(np.ones(shape)))
     options = {"solver": STILL, "conditioning": conditioning, "random_state": 0}
     fitted = clone(model).set_params(start=(coef, intercept), **options).fit(X, y)
     np.testing.assert_allclose(np.atleast_2d(fitted.coef_), coef, atol=1e-5)
@@ -91,7 +92,8 @@ def test_iterates_stay_within_reach_of_their_start_and_rounding_has_room_for_it(
     start *= 40 / np.linalg.norm(start)
     rows = rng.normal(size=(5, 3))
     rows = -rows * np.sign(rows @ start)[:, None] / np.linalg.norm(rows, axis=1)[:, None]
-    moved, farthest = np.zeros(3), 0.0
+    moved = np.zeros(3)
+    farthest = 0.0
     for _ in range(400):  # all rows of the second class, for which the start is wrong
         residual = 1 / (1 + np.exp(-rows @ (start + moved))) - 1
         moved = moved - 2.0 * (residual @ rows / 5 + objective.alpha * moved)
@@ -151,7 +153,8 @@ def test_a_map_is_lent_where_it_suits():
 
 def test_a_chain_of_starts_does_not_wander_off():
     """Columns of unlike scales, few records: maps learnt anew let coefficients grow to hundreds."""
-    last, lost = None, []
+    last = None
+    lost = []
     for month in range(8):
         some = slice(350 * month, 350 * (month + 1))
         model = PrivateLogisticRegression(classes=[False, True], start=last, random_state=month)
@@ -165,7 +168,8 @@ def test_a_chain_of_starts_does_not_wander_off():
 def test_an_additive_model_lends_tables_and_map(categories):
     """All that is left to buy are the base rate and steps, and training that stays still is it."""
     frame = pd.DataFrame({"a": X[:, 0], "w": np.where(RNG.random(3000) < 0.4, "x", "y")})
-    bounds, rates = {"a": (-1.0, 2.0)}, COUNTS.astype(float)
+    bounds = {"a": (-1.0, 2.0)}
+    rates = COUNTS.astype(float)
     kinds = {"squared": 4 * X[:, 0], "poisson": rates}
     models = [(PrivateGAMClassifier(3.0, classes=[False, True]), Y)]
     models += [

@@ -74,7 +74,8 @@ def in_python(monkeypatch):
 
 @pytest.mark.parametrize("q", [0.03, 0.3, 0.8])
 def test_poisson_batches_are_independent_coins(q):
-    n_samples, n_steps = 25, 20_000
+    n_samples = 25
+    n_steps = 20_000
     inside = inclusions(PoissonBatches(q), n_samples, n_steps)
     check_counts(inside.sum(axis=0), n_steps, q, 25)
     both = [np.sum(inside[:, i] & inside[:, j]) for i, j in combinations(range(n_samples), 2)]
@@ -101,7 +102,8 @@ def test_poisson_batches_hold_each_row_at_most_once_and_in_order(q, sizes):
 @pytest.mark.parametrize("k", range(5))
 def test_numbers_of_candidates_have_their_exact_law(k):
     """The digits of the distribution function of Binomial(2^k, 2^-k), cut off."""
-    n_digits, rest = 20, 0
+    n_digits = 20
+    rest = 0
     values = law_of_block(k).reshape(-1, n_digits)
     assert len(values) == 2**k
     for number, digits in enumerate(values):
@@ -118,7 +120,8 @@ def test_the_end_of_a_number_decides_whether_a_candidate_stays(in_python, last, 
     assert numbers[:2].tolist() == [8.0, 0.75]
     numbers[1] += 4 * 2.0**-53  # half of the last unit that its place leaves
     digits = [numbers[2 + 20] - 1, (5 << 50) + (3 << 48), last << 50]
-    index, batch = np.empty(8, np.uintp), np.empty(2, np.int64)
+    index = np.empty(8, np.uintp)
+    batch = np.empty(2, np.int64)
     kernel.draw_poisson(Scripted(digits), 0, numbers, index, batch)
     assert batch[1] == size
     assert size == 0 or index[0] == 5
@@ -147,7 +150,8 @@ def test_digits_decide_where_the_first_ones_are_equal(in_python):
     first, second = numbers[2 + 20 : 2 + 22]  # of the probability of at most one candidate
     for after, size in ((second - 1, 1), (second + 1, 2)):
         digits = [first, after, *[0] * 18, 0, 2**52]
-        index, batch = np.empty(4, np.uintp), np.empty(2, np.int64)
+        index = np.empty(4, np.uintp)
+        batch = np.empty(2, np.int64)
         kept = numbers.copy()
         kept[1] = 1.0
         kernel.draw_poisson(Scripted(digits), 0, kept, index, batch)
@@ -156,7 +160,8 @@ def test_digits_decide_where_the_first_ones_are_equal(in_python):
 
 @pytest.mark.parametrize("size", [1, 3, 7, 10])
 def test_fresh_batches_are_uniform_sets(size):
-    n_samples, n_steps = 10, 20_000
+    n_samples = 10
+    n_steps = 20_000
     inside = inclusions(FreshBatches(size), n_samples, n_steps)
     assert np.all(inside.sum(axis=1) == size)
     if size == n_samples:
@@ -172,7 +177,8 @@ def test_fresh_batches_are_uniform_sets(size):
 def test_fresh_batches_have_no_modulo_bias():
     """2^53 is 2 modulo 3: the two largest numbers are drawn again."""
     for rejected in (2**53 - 1, 2**53 - 2):
-        index, batch = np.arange(3, dtype=np.uintp), np.empty(2, np.int64)
+        index = np.arange(3, dtype=np.uintp)
+        batch = np.empty(2, np.int64)
         kernel.draw_fresh(Scripted([rejected, 1]), 0, np.ones(1), index, batch)
         assert index[0] == 1
     index = np.arange(3, dtype=np.uintp)
@@ -200,7 +206,8 @@ def test_fixed_batches_follow_the_order_epoch_after_epoch(size):
 
 N_STEPS = 23
 N_REPLICATES = 5_000 if numba.config.DISABLE_JIT else 100_000
-SIZES, NOISE = np.linspace(0.5, 0.2, N_STEPS), np.linspace(0.01, 0.03, N_STEPS)
+SIZES = np.linspace(0.5, 0.2, N_STEPS)
+NOISE = np.linspace(0.01, 0.03, N_STEPS)
 SCHEDULE = {"step_size": SIZES, "noise_std": NOISE}
 
 
@@ -216,7 +223,8 @@ def run(objective, X, y, batches, seed=0, **options):
 def by_numpy(objective, X, y, batches, *, stop=N_STEPS, divisor=6.5, **options):
     """The definition. Noise of some steps comes first, exact noise with each."""
     rng = generator()
-    chosen, exact = batches.drawn(len(X), rng), bool({"momentum", "average"} & options.keys())
+    chosen = batches.drawn(len(X), rng)
+    exact = bool({"momentum", "average"} & options.keys())
     added = StepNoise(rng, stop, objective.n_parameters, exact, piece=math.ceil(stop / 10))
     steps = [values[:stop] for values in SCHEDULE.values()]
     return descended(objective, X, y, steps, added, chosen, divisor=divisor, **options)
@@ -249,7 +257,8 @@ OPTIONS += product((np.float64, np.float32), ({"radius": 0.05}, {"stop": 11}))
 def test_options_against_numpy(loss, layout, options):
     dtype, options = options
     X, y = data(loss, dtype=dtype)
-    objective, batches = problem(loss, X), PoissonBatches(0.3)
+    objective = problem(loss, X)
+    batches = PoissonBatches(0.3)
     rtol, atol = (1e-8, 1e-9) if dtype == np.float64 else (1e-3, 1e-5)
     expected = by_numpy(objective, X.astype(float), y, batches, **options)
     ours = run(objective, LAYOUTS[layout](X), y, batches, **options)
@@ -277,8 +286,13 @@ def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
     Alone, exactly; among others, which blur it, at most. All measured probabilities are off by less
     than ``error`` with probability 1 - 1e-7 (Dvoretzky, Kiefer, Wolfowitz; Massart).
     """
-    q, noise, clip, divisor, step = 0.5, 0.8, 0.25, 1.5, 0.7
-    std, error = step * noise * clip / divisor, math.sqrt(math.log(4 / 1e-7) / (2 * N_REPLICATES))
+    q = 0.5
+    noise = 0.8
+    clip = 0.25
+    divisor = 1.5
+    step = 0.7
+    std = step * noise * clip / divisor
+    error = math.sqrt(math.log(4 / 1e-7) / (2 * N_REPLICATES))
 
     def released(record, target, seed):
         X = columns_of_replicates(np.array([1.0] * others + [record]), N_REPLICATES)
@@ -292,7 +306,8 @@ def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
     record = PoissonSubsampled(
         sampling_probability=q, noise_multiplier=noise, n_steps=1, adjacency=adjacency
     )
-    guarantee, tails = subsampling(record), ((one, two), (-one[::-1], -two[::-1]))
+    guarantee = subsampling(record)
+    tails = ((one, two), (-one[::-1], -two[::-1]))
     for epsilon in (0.0, 0.1, 0.3):
         measured = 0.0
         for first, second in (*tails, *(tail[::-1] for tail in tails)):
@@ -308,7 +323,8 @@ def test_measured_privacy_loss_is_what_is_accounted(others, adjacency):
 
 def test_a_batch_that_is_cut_is_a_uniform_part():
     """A chi-square test of 30 rows, each equally often in; it fails with a probability of 1e-7."""
-    sizes, inside = [], np.zeros(30, int)
+    sizes = []
+    inside = np.zeros(30, int)
     for batch in draws(PoissonBatches(0.5, 12), 30, 3000):
         assert np.all(np.diff(batch) > 0)
         sizes.append(batch.size)

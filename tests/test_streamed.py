@@ -30,7 +30,9 @@ class GeneratedRows(StreamedRows):
 
     def __init__(self, X, y, portion=997):
         super().__init__(X.shape, X.dtype)
-        self._data, self._portion, self.has_exposure = (X, y), portion, y.ndim == 2
+        self._data = (X, y)
+        self._portion = portion
+        self.has_exposure = y.ndim == 2
 
     def read(self):
         X, y = self._data
@@ -109,7 +111,9 @@ def test_batches_are_in_order_where_rows_are_read_in_order():
     np.testing.assert_array_equal(in_memory.fit(X, y > 0).coef_, model.coef_)
     assert model.privacy_ == in_memory.privacy_
     # what is only found out at the end of the last epoch
-    rows, passes, n_epochs = GeneratedRows(X, y > 0), [], model.mechanism_.n_epochs
+    rows = GeneratedRows(X, y > 0)
+    passes = []
+    n_epochs = model.mechanism_.n_epochs
 
     def read():
         passes.append(True)
@@ -169,7 +173,8 @@ def test_a_fault_in_the_last_portion_leaves_nothing_fitted(fault):
 def test_steps_on_other_rows_are_refused(order):
     """Their limits are not those that the first step has learnt."""
     X, y = data(3000)
-    rows, rng = GeneratedRows(X, y > 0), np.random.default_rng(0)
+    rows = GeneratedRows(X, y > 0)
+    rng = np.random.default_rng(0)
 
     def read():
         if order == "shuffled":
@@ -189,10 +194,8 @@ def test_what_cannot_stream_says_so():
         with pytest.raises(ValueError, match="needs all rows in memory, and X is a GeneratedRows"):
             PrivateLogisticRegression(**BINARY, solver=solver).fit(rows)
     exposed = GeneratedRows(X, np.column_stack([y > 0, np.zeros(3000)]))
-    logistic_, counts = (
-        PrivateLogisticRegression(**BINARY),
-        PrivatePoissonRegressor(target_bounds=(0, 5)),
-    )
+    logistic_ = PrivateLogisticRegression(**BINARY)
+    counts = PrivatePoissonRegressor(target_bounds=(0, 5))
     for model, X_, given, message in (
         (logistic_, rows, {"y": y > 0}, "y must be None"),
         (logistic_, rows, {"groups": np.arange(3000)}, "groups needs all rows in memory"),
@@ -216,7 +219,8 @@ def test_what_cannot_stream_says_so():
 @pytest.mark.parametrize("stop", [None, KeyboardInterrupt])
 def test_a_fit_lets_go_of_what_its_rows_hold(stop):
     X, y = data(3000)
-    rows, closed = GeneratedRows(X, y > 0), []
+    rows = GeneratedRows(X, y > 0)
+    closed = []
     rows.close = lambda: closed.append(True)
     if stop is None:
         PrivateLogisticRegression(**BINARY).fit(rows)

@@ -51,11 +51,15 @@ def test_sensitivities_are_suprema(adjacency, data_norm):
     rng = np.random.default_rng(0)
     parts = []
     for _ in range(300):
-        X, y = rng.standard_normal((6, 3)) * data_norm * 10, rng.choice([-1.0, 1.0], 6)
-        X2, y2 = X.copy(), y.copy()
-        X2[0], y2[0] = rng.standard_normal(3) * data_norm * 10, rng.choice([-1.0, 1.0])
+        X = rng.standard_normal((6, 3)) * data_norm * 10
+        y = rng.choice([-1.0, 1.0], 6)
+        X2 = X.copy()
+        y2 = y.copy()
+        X2[0] = rng.standard_normal(3) * data_norm * 10
+        y2[0] = rng.choice([-1.0, 1.0])
         if rng.random() < 0.2:
-            X2[0], y2[0] = X[0], -y[0]
+            X2[0] = X[0]
+            y2[0] = -y[0]
         if rng.random() < 0.2:  # one short row apart
             X[1:] *= 1e-6
             X2[1:] = X[1:]
@@ -69,7 +73,8 @@ def test_sensitivities_are_suprema(adjacency, data_norm):
             fewer = problem(X[1:], data_norm=data_norm, intercept_scaling=0.1 * data_norm)
             second = solver._statistics(fewer, LocalRows(X[1:], y[1:]))
         more = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-        (gram, moment), (other_gram, other_moment) = first, second
+        (gram, moment) = first
+        (other_gram, other_moment) = second
         least, other_least = (np.linalg.eigvalsh(of)[0] for of in (gram, other_gram))
         moved = np.linalg.norm(moment - other_moment) / (objective.row_norm * more)
         turned = np.linalg.norm(gram - other_gram) / (square * math.sqrt(more))

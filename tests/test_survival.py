@@ -85,12 +85,16 @@ def test_spells_of_a_person_share_its_weight():
 
 def test_rows_that_count_keep_a_person_s_sums_bounded():
     """Whatever the rows: exact sums are within the bounds, and near to both for some person."""
-    rng, n, k = np.random.default_rng(0), 400, 6
-    rows, owners = rng.normal(size=(n * k, 3)), np.repeat(np.arange(n), k)
+    rng = np.random.default_rng(0)
+    n = 400
+    k = 6
+    rows = rng.normal(size=(n * k, 3))
+    owners = np.repeat(np.arange(n), k)
     rows[: n * k // 2] = np.repeat(rows[: n * k // 2 : k], k, axis=0)  # all rows point the same way
     rows /= np.maximum(np.linalg.norm(rows, axis=1), 1)[:, None]
     _, persons, _ = by_person(owners, k, equal=True)
-    p, weight = rng.uniform(size=n * k), rng.choice([1.0, 0.5], n * k)
+    p = rng.uniform(size=n * k)
+    weight = rng.choice([1.0, 0.5], n * k)
     y = (rng.uniform(size=n * k) < p).astype(float)
     counts = counted(persons, rows, weight, p, y, (1.15, 0.3), k)
     terms = (counts * weight * (p - y))[:, None] * rows
@@ -105,9 +109,14 @@ def test_rows_that_count_keep_a_person_s_sums_bounded():
 
 def test_which_rows_count_does_not_depend_on_other_persons():
     """To the last bit, though another person has fewer rows, which moves all that follow."""
-    rng, n, k = np.random.default_rng(0), 500, 6
-    rows, p = rng.normal(size=(n * k, 5)) / 3, rng.uniform(size=n * k)
-    y, weight, owners = (p < 0.3).astype(float), np.ones(n * k), np.repeat(np.arange(n), k)
+    rng = np.random.default_rng(0)
+    n = 500
+    k = 6
+    rows = rng.normal(size=(n * k, 5)) / 3
+    p = rng.uniform(size=n * k)
+    y = (p < 0.3).astype(float)
+    weight = np.ones(n * k)
+    owners = np.repeat(np.arange(n), k)
     found = []
     for kept in (np.arange(n * k), np.r_[0:2, k : n * k]):
         _, persons, _ = by_person(owners[kept], k, equal=True)
@@ -121,10 +130,12 @@ def test_censoring_does_not_bend_curves():
     """Of 24 bands of 95 % and five ends each less than 93 of 120 hold the truth with probability
     1e-6, as if the five of a curve were one and the same in all but their part.
     """
-    times, held = [1, 2, 3, 4, 6], 0
+    times = [1, 2, 3, 4, 6]
+    held = 0
     for seed in range(24):
         rng = np.random.default_rng(seed)
-        lasts, left = rng.exponential(5.0, 10_000), rng.uniform(0, 12, 10_000)
+        lasts = rng.exponential(5.0, 10_000)
+        left = rng.uniform(0, 12, 10_000)
         X, y, groups, at_risk = person_periods(np.minimum(lasts, left), lasts <= left, times)
         _, table = private_regression(
             PrivateLogisticRegression(max_rows_per_person=5), X, y, epsilon=3.0, bounds=(0, 1),
@@ -140,7 +151,8 @@ def test_censoring_does_not_bend_curves():
 
 def test_hazards_are_those_of_statsmodels_and_curves_those_of_lifelines():
     """With a large budget, on data that lifelines has: within the private intervals."""
-    api, lifelines = pytest.importorskip("statsmodels.api"), pytest.importorskip("lifelines")
+    api = pytest.importorskip("statsmodels.api")
+    lifelines = pytest.importorskip("lifelines")
     durations, events, control = waltons()
     X, y, groups, at_risk = person_periods(durations, events, TIMES, control[:, None].astype(float))
     table = hazards(X, y, groups, epsilon=1e6, delta=1e-9, at_risk=at_risk)
@@ -153,7 +165,8 @@ def test_hazards_are_those_of_statsmodels_and_curves_those_of_lifelines():
     np.testing.assert_allclose(table.bse[answered], errors[answered], rtol=0.15)
     curve = SurvivalCurve.of(table, TIMES, [1.0])
     whole = np.minimum(np.searchsorted(TIMES, durations), len(TIMES) - 1)
-    ends, beyond = np.array(TIMES)[whole], durations > TIMES[-1]
+    ends = np.array(TIMES)[whole]
+    beyond = durations > TIMES[-1]
     chosen = control.astype(bool)
     meier = lifelines.KaplanMeierFitter().fit(ends[chosen], (events & ~beyond)[chosen])
     expected = meier.survival_function_at_times(curve.times).to_numpy()
@@ -189,7 +202,9 @@ def test_public_weights_need_persons_and_a_number(most, groups):
 def test_numbers_of_a_persons_rows_are_the_same_wherever_they_stand():
     """What is compared with limits: products and exponentials, to the last bit, as Python's."""
     rng = np.random.default_rng(0)
-    z, matrix, raw = rng.normal(size=(70, 5)), rng.normal(size=(3, 5)), rng.normal(0, 9, 70)
+    z = rng.normal(size=(70, 5))
+    matrix = rng.normal(size=(3, 5))
+    raw = rng.normal(0, 9, 70)
     owned = SimpleNamespace(persons=True)
     several = np.stack([z[k : k + 4] for k in range(60)])  # of persons at all offsets
     products = np.einsum("pid,pjd->pij", several, several)

@@ -43,7 +43,8 @@ from skdpdyn.privacy.numerical import SampledGaussian, TruncatedGaussian
 from skdpdyn.privacy.rounded import RoundedDP, rounded
 
 DELTA = 1e-6
-N, EACH = 60, 3  # persons, and rows of each
+N = 60
+EACH = 3  # persons, and rows of each
 RNG = np.random.default_rng(0)
 OWNERS = np.tile(np.arange(N), EACH)
 X = RNG.uniform(-0.5, 0.5, (N * EACH, 2))
@@ -296,7 +297,8 @@ def _neighbours(tree):
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_a_total_of_unlike_units_is_refused_or_said_for_a_record(disjoint):
     """The sign of a scaler's mean told one person apart in each of 40 fits, at epsilon 0.7."""
-    person, record = GaussianDP(0.3, unit="person"), GaussianDP(0.4)
+    person = GaussianDP(0.3, unit="person")
+    record = GaussianDP(0.4)
     household = GaussianDP(0.3, unit="household")
     for pair in ((person, record), (record, household), (person, household)):
         with pytest.raises(UnsupportedMechanismError, match="unit='record'"):

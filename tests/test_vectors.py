@@ -58,7 +58,8 @@ def _weighted_sums(rows, starts, factors, size, out, starts_of_out):
 @pytest.mark.parametrize("count", [-9, -1, 0, 1, 5, 7, 8, 9, 100])
 def test_parts_are_the_first_elements_and_zeros(dtype, index, count):
     """Also at the end of the array, and where what follows is no number."""
-    array, out = np.arange(1, 13, dtype=dtype) / 3, np.full(10, -1.0)
+    array = np.arange(1, 13, dtype=dtype) / 3
+    out = np.full(10, -1.0)
     count = min(count, 12 - index)
     n_elements = min(max(count, 0), WIDTH)
     array[index + n_elements :] = np.nan
@@ -85,9 +86,11 @@ each_size = pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31
 def test_dot_products_of_four_rows(dtype, size, stride):
     """In double, two rows the same; nothing of what follows is used, not even times zero."""
     rng = np.random.default_rng(1)
-    rows, factors = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(41)
+    rows = rng.standard_normal((4, 41)).astype(dtype)
+    factors = rng.standard_normal(41)
     out = np.full(12, 9.0)
-    rows[:, size:], factors[1 + size :] = np.nan, np.nan
+    rows[:, size:] = np.nan
+    factors[1 + size :] = np.nan
     _dots(rows, (0, 41, 123, 123), factors, size, out, 1, stride)
     expected = np.full(12, 9.0)
     expected[1 + stride * np.arange(4)] = (
@@ -101,8 +104,10 @@ def test_dot_products_of_four_rows(dtype, size, stride):
 def test_dot_products_of_rows_with_rows(dtype, size):
     """In their own precision, of three rows with four."""
     rng = np.random.default_rng(3)
-    a, b = rng.standard_normal((3, 48)).astype(dtype), rng.standard_normal((4, 48)).astype(dtype)
-    a[:, size:], b[:, size:] = np.nan, np.nan
+    a = rng.standard_normal((3, 48)).astype(dtype)
+    b = rng.standard_normal((4, 48)).astype(dtype)
+    a[:, size:] = np.nan
+    b[:, size:] = np.nan
     out = np.full(15, 9, dtype)
     _dots_of_three(a, (96, 0, 48), b, (48, 0, 96, 144), size, out)
     expected = np.full(15, 9, dtype)
@@ -117,7 +122,8 @@ def test_dot_products_of_rows_with_rows(dtype, size):
 def test_weighted_sum_of_four_rows(dtype, size):
     """In double; nothing of what follows a row is used."""
     rng = np.random.default_rng(2)
-    rows, factors = rng.standard_normal((4, 41)).astype(dtype), rng.standard_normal(6)
+    rows = rng.standard_normal((4, 41)).astype(dtype)
+    factors = rng.standard_normal(6)
     out = np.arange(52.0)
     rows[:, size:] = np.nan
     expected = out.copy()
@@ -131,7 +137,8 @@ def test_weighted_sum_of_four_rows(dtype, size):
 def test_weighted_sums_of_rows(dtype, size):
     """In their own precision: two sums, each of three rows with factors of its own."""
     rng = np.random.default_rng(4)
-    rows, factors = rng.standard_normal((3, 41)).astype(dtype), rng.standard_normal(9).astype(dtype)
+    rows = rng.standard_normal((3, 41)).astype(dtype)
+    factors = rng.standard_normal(9).astype(dtype)
     out = rng.standard_normal((2, 60)).astype(dtype)
     rows[:, size:] = np.nan
     expected = out.copy()

@@ -147,14 +147,16 @@ class Way:
         if self.unit != "record":
             given["groups"] = data.groups
         if self.unit == "person with equal weights":
-            given["equal_rows"], asked["max_rows_per_person"] = True, 4
+            given["equal_rows"] = True
+            asked["max_rows_per_person"] = 4
         with ExitStack() as patches:
             if self.size == "many records":
                 pay_for_all(patches)
             return self.shown(X, data, asked, given)
 
     def shown(self, X, data, asked, given):
-        kind, epsilon = self.kind, 0.3 if self.size == "few records" else 30.0
+        kind = self.kind
+        epsilon = 0.3 if self.size == "few records" else 30.0
         budget = {"epsilon": epsilon, "delta": 1e-3, "adjacency": self.relation}
         options = self.public() | budget | asked
         y = self.target(data, options)
@@ -331,7 +333,8 @@ REFUSED = {
 @cache
 def of_others(estimator):
     """Return a model of other records: it is public here, and no release of a way."""
-    way, (other, _) = Way(estimator=estimator), table(2, seed=1)
+    way = Way(estimator=estimator)
+    (other, _) = table(2, seed=1)
     options = {"bounds": None} | way.public() | {"epsilon": 30.0, "delta": 1e-3}
     made = ESTIMATORS[estimator]
     return made(**_of(made, options)).fit(other.X, way.target(other, options))
@@ -343,7 +346,8 @@ def _steep(way):
     if hasattr(model, "coef_"):
         slope = 3.0 if way.estimator in ("PrivateRidge", "PrivateQuantileRegressor") else 90.0
         coef = np.zeros_like(model.coef_)
-        coef.flat[0], model.intercept_ = slope, 0 * model.intercept_
+        coef.flat[0] = slope
+        model.intercept_ = 0 * model.intercept_
         model.coef_ = coef
     return model
 
@@ -403,7 +407,8 @@ def every_way():
 
 def cover(seed=0):
     """Return ways that run, and together have each pair of values that can be combined."""
-    ways, rng = every_way()[0], np.random.default_rng(seed)
+    ways = every_way()[0]
+    rng = np.random.default_rng(seed)
     codes = [
         np.unique([vars(way)[name] for way in ways], return_inverse=True)[1] for name in FACTORS
     ]
@@ -412,7 +417,8 @@ def cover(seed=0):
         [(k * size + one) * size + two for k, (one, two) in enumerate(combinations(codes, 2))]
     )
     found, numbers = np.unique(pairs, return_counts=True)
-    left, chosen = np.isin(np.arange(pairs.max() + 1), found), []
+    left = np.isin(np.arange(pairs.max() + 1), found)
+    chosen = []
     for pair in found[np.argsort(numbers, kind="stable")]:
         if left[pair]:
             some = rng.permutation(np.flatnonzero(np.any(pairs == pair, axis=1)))[:40]

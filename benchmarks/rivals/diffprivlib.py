@@ -12,8 +12,10 @@ PACKAGE = "diffprivlib"
 
 def fitted(name, table, ask):
     """Fit a model of diffprivlib to columns in [0, 1] and a column for each level."""
-    X, epsilon = table.numbers(table.X), ask["epsilon"]
-    n_columns, binary = X.shape[1], table.target_bounds is None
+    X = table.numbers(table.X)
+    epsilon = ask["epsilon"]
+    n_columns = X.shape[1]
+    binary = table.target_bounds is None
     if name == "diffprivlib forest":
         if not binary:
             raise NotImplementedError("it has no forest for targets that are numbers")

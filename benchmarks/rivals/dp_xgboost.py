@@ -12,14 +12,16 @@ import numpy as np
 NEEDS = ["dp-xgboost==0.2.10", "numpy<2", "scipy<1.14", "pandas<3"]
 MODELS = {"DP-XGBoost": "add_remove"}
 PACKAGE = "dp-xgboost"
-TREES, PART = 20, 0.2
+TREES = 20
+PART = 0.2
 
 
 def fitted(name, table, ask):
     """Fit boosted trees to columns in [0, 1] and a column for each level."""
     binary = table.target_bounds is None
     low, high = (0, 1) if binary else table.target_bounds
-    X, y = table.numbers(table.X), (table.y - low) / (high - low)
+    X = table.numbers(table.X)
+    y = (table.y - low) / (high - low)
     bounds = {"feature_min": [0.0] * X.shape[1], "feature_max": [1.0] * X.shape[1]}
     # TREES log(1 + PART (exp(epsilon of a tree) - 1)) is the whole epsilon
     of_tree = math.log1p(math.expm1(ask["epsilon"] / TREES) / PART)

@@ -30,7 +30,8 @@ def fitted(name, table, ask):
             codes[column] = pd.Categorical(X[column].astype(str), categories=levels).codes
         return pd.DataFrame(codes).astype(int)
 
-    data, sizes = coded(table.X), dict.fromkeys(table.bounds, CELLS)
+    data = coded(table.X)
+    sizes = dict.fromkeys(table.bounds, CELLS)
     sizes |= {column: len(levels) for column, levels in table.categories.items()}
     cell = (table.y - low) / (high - low) * (n_targets if not binary else 1)
     data[TARGET] = np.clip(cell, 0, n_targets - 1).astype(int)

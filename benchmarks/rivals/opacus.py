@@ -12,7 +12,10 @@ from opacus import PrivacyEngine
 NEEDS = ["torch==2.13.0", "opacus==1.6.0", "pandas"]
 MODELS = {"Opacus linear": "add_remove", "Opacus network": "add_remove"}
 PACKAGE = "opacus"
-PASSES, BATCH, RATE, WIDTH = 20, 512, 0.5, 64
+PASSES = 20
+BATCH = 512
+RATE = 0.5
+WIDTH = 64
 
 
 def fitted(name, table, ask):

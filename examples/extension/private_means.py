@@ -31,7 +31,8 @@ def private_means(X, bounds, *, epsilon, delta="auto", adjacency="replace_one", 
     >>> round(found.privacy_.epsilon(found.delta_), 6)
     1.0
     """
-    X, (low, high) = np.asarray(X, dtype=np.float64), bounds
+    X = np.asarray(X, dtype=np.float64)
+    (low, high) = bounds
     n, n_columns = X.shape
     budget = Budget.for_samples(epsilon, delta, n_samples=n, adjacency=adjacency)
     inside = np.minimum(np.where(np.isnan(X), low, np.maximum(X, low)), high)

@@ -24,7 +24,9 @@ from skdpdyn.solvers import NoisyGD
 # The size of the Adult data, regularised enough to see the loss converge. ``calibrate`` finds the
 # noise for epsilon = 0.1; then the same run goes on for longer.
 
-strong_convexity, smoothness, delta = 2e-3, 0.27, 1e-9
+strong_convexity = 2e-3
+smoothness = 0.27
+delta = 1e-9
 run = calibrate(
     0.1,
     delta,

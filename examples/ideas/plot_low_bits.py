@@ -25,7 +25,9 @@ rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (1000, 100))
 neighbour = X.copy()
 neighbour[0] = -X[0]
-mean, other_mean, scale = X.mean(axis=0), neighbour.mean(axis=0), 2 * 100 / 1000
+mean = X.mean(axis=0)
+other_mean = neighbour.mean(axis=0)
+scale = 2 * 100 / 1000
 
 
 # %%

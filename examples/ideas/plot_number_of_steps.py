@@ -14,7 +14,12 @@ import numpy as np
 
 from skdpdyn.privacy import calibrate, tightest
 
-n, d, lipschitz, strong_convexity, smoothness, delta = 10_000, 50, 1.0, 0.01, 0.26, 1e-5
+n = 10_000
+d = 50
+lipschitz = 1.0
+strong_convexity = 0.01
+smoothness = 0.26
+delta = 1e-5
 problem = {
     "n_samples": n,
     "n_features": d,

@@ -28,9 +28,13 @@ columns = make_column_transformer(
         list(adult.categories),
     ),
 )
-X, y = columns.fit_transform(adult.data), adult.target
+X = columns.fit_transform(adult.data)
+y = adult.target
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
-n, epsilon, batch_size, n_fits = len(X_train), 0.1, 1000, 3
+n = len(X_train)
+epsilon = 0.1
+batch_size = 1000
+n_fits = 3
 n_batches = -(-n // batch_size)
 
 # %%
@@ -66,14 +70,16 @@ passes = [1, 4, 16, 64]
 plt.style.use("tableau-colorblind10")
 figure, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
 for (name, solver), style in zip(solvers.items(), ("o-", "s-", "D-", "^-", "v--"), strict=True):
-    scores, noises = [], []
+    scores = []
+    noises = []
     for k in passes:
         model = PrivateLogisticRegression(
             epsilon=epsilon, classes=["<=50K", ">50K"], solver=solver(k), conditioning=None
         )
         scores.append([model.fit(X_train, y_train).score(X_test, y_test) for _ in range(n_fits)])
         noises.append(excess_noise(model))
-    mean, spread = np.mean(scores, axis=1), np.std(scores, axis=1)
+    mean = np.mean(scores, axis=1)
+    spread = np.std(scores, axis=1)
     print(
         f"{name:26s} accuracy",
         *(f"{score:.3f}" for score in mean),

@@ -16,9 +16,11 @@ EPSILON = 1.0
 
 def difference(is_there):
     """Return the prediction where the record is, less that beside it."""
-    X, y = np.full((3, 1), 0.01), np.full(3, 1000.0)
+    X = np.full((3, 1), 0.01)
+    y = np.full(3, 1000.0)
     if is_there:
-        X, y = np.vstack([X, [[0.95]]]), np.append(y, 1000.0)
+        X = np.vstack([X, [[0.95]]])
+        y = np.append(y, 1000.0)
     model = DPExplainableBoostingRegressor(
         epsilon=EPSILON, delta=1e-6, feature_types=["continuous"], privacy_bounds={0: (0, 1)},
         privacy_target_min=1000, privacy_target_max=1001, n_jobs=1,

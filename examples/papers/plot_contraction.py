@@ -49,7 +49,8 @@ figure, axes = plt.subplots(2, 3, figsize=(10, 7), layout="constrained", sharex=
 epsilon = np.linspace(0.0, 2.0, 101)
 for row, (title, (m, indices)) in zip(axes, settings.items(), strict=True):
     for ax, index in zip(row, indices, strict=True):
-        theorem4, iteration = contraction(m, index=index), proposition1(m, index, epsilon)
+        theorem4 = contraction(m, index=index)
+        iteration = proposition1(m, index, epsilon)
         ax.semilogy(epsilon, theorem4.delta(epsilon), label="contraction, Theorem 4")
         ax.semilogy(epsilon, iteration, "--", label="iteration, Proposition 1")
         if m.strong_convexity <= m.smoothness:
@@ -79,6 +80,7 @@ stopped = OnePass(
     diameter=1.0,
     stopping="random",
 )
-printed, summed = contraction(stopped), contraction(stopped, tight=True)
+printed = contraction(stopped)
+summed = contraction(stopped, tight=True)
 print(f"Theorem 5: {printed.delta(0.5):.6f}; summed exactly: {summed.delta(0.5):.6f}")
 plt.show()

@@ -27,7 +27,8 @@ PAPER = {
 
 def min_max(columns):
     """Return columns scaled to [0, 1]."""
-    low, high = columns.min(axis=0), columns.max(axis=0)
+    low = columns.min(axis=0)
+    high = columns.max(axis=0)
     return (columns - low) / (high - low)
 
 

@@ -23,8 +23,11 @@ from skdpdyn.privacy import NoisyGradientDescent, composition, langevin, last_it
 m = NoisyGradientDescent(
     n_steps=200, noise_multiplier=20.0, step_size=0.05, strong_convexity=1.0, smoothness=1.0
 )
-steps, order = np.unique(np.geomspace(1, 1000, 60).astype(int)), 10
-eta, curvature, z = m.step_size, m.strong_convexity, m.noise_multiplier
+steps = np.unique(np.geomspace(1, 1000, 60).astype(int))
+order = 10
+eta = m.step_size
+curvature = m.strong_convexity
+z = m.noise_multiplier
 
 
 def converging(run, rate):

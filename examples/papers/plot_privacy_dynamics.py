@@ -15,7 +15,11 @@ from skdpdyn.privacy import NoisyGradientDescent, langevin, last_iterate
 # %%
 # The paper's setting: total gradient sensitivity 4, n = 5000, step size 0.02, sigma 0.02,
 # smoothness 4, order 30.
-sensitivity, n, step_size, sigma, order = 4.0, 5000, 0.02, 0.02, 30
+sensitivity = 4.0
+n = 5000
+step_size = 0.02
+sigma = 0.02
+order = 30
 plt.style.use("tableau-colorblind10")
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.6), layout="constrained", sharey=True)
 for ax, strong_convexity in zip(axes, (1.0, 2.0, 4.0), strict=True):
@@ -30,7 +34,8 @@ for ax, strong_convexity in zip(axes, (1.0, 2.0, 4.0), strict=True):
     ax.set(title=f"strong convexity {strong_convexity:g}", xlabel="number of steps")
     ax.legend().remove()
     asymptote = order * sensitivity**2 / (strong_convexity * sigma**2 * n**2)
-    ours, exact = langevin(m).rdp(order), last_iterate(m).rdp(order)
+    ours = langevin(m).rdp(order)
+    exact = last_iterate(m).rdp(order)
     print(
         f"strong convexity {strong_convexity:g}: Corollary 1 {ours:.6f}, its asymptote "
         f"{asymptote:.6f}, exact {exact:.6f}, exact / Corollary 1 = {exact / ours:.3f}"

@@ -22,8 +22,13 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.accountants.iteration import iteration
 
-n, batch_size, epsilon, delta = 10_000, 100, 1.0, 1e-5
-strong_convexity, smoothness, step_size = 0.05, 1.0, 0.5
+n = 10_000
+batch_size = 100
+epsilon = 1.0
+delta = 1e-5
+strong_convexity = 0.05
+smoothness = 1.0
+step_size = 0.5
 
 
 def least_noise(cost):
@@ -39,7 +44,8 @@ def textbook(z, e):
     = log(1 + q (exp(epsilon) - 1)), and all of them sqrt(2 k log(1 / slack)) e' + k e' (exp(e') -
     1) (Dwork and Roth 2014, Theorem 3.20).
     """
-    q, k = batch_size / n, e * n // batch_size
+    q = batch_size / n
+    k = e * n // batch_size
     step = math.log1p(q * math.expm1(GaussianDP(1 / z).epsilon(delta / 2 / (k * q))))
     return math.sqrt(2 * k * math.log(2 / delta)) * step + k * step * math.expm1(step)
 

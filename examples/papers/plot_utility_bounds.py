@@ -25,14 +25,15 @@ from skdpdyn.privacy import (
 )
 
 rng = np.random.default_rng(0)
-n, d, delta, penalty = 2000, 10, 1e-6, 0.05
+n = 2000
+d = 10
+delta = 1e-6
+penalty = 0.05
 X = rng.normal(size=(n, d))
 X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1)
 y = rng.random(n) < expit(4 * X[:, 0])
-smoothness, lipschitz = (
-    0.25 + penalty,
-    2.0,
-)  # gradients of norm 1, and of the penalty up to 1 / alpha
+smoothness = 0.25 + penalty
+lipschitz = 2.0  # gradients of norm 1, and of the penalty up to 1 / alpha
 signed = np.where(y, X.T, -X.T).T
 
 
@@ -48,7 +49,8 @@ def gradient(theta, rows=slice(None)):
 
 
 best = minimize(risk, np.zeros(d), jac=gradient, tol=1e-12)
-radius, gap = np.linalg.norm(best.x), risk(np.zeros(d)) - best.fun
+radius = np.linalg.norm(best.x)
+gap = risk(np.zeros(d)) - best.fun
 
 
 # %%
@@ -131,7 +133,9 @@ def of_notes(epsilon, steps=400):
     step_size = min(1 / smoothness, radius * n / (math.sqrt(d * steps) * sigma))
     lost = []
     for _ in range(10):
-        one, other, sums = np.zeros(d), np.zeros(d), np.zeros((2, d))
+        one = np.zeros(d)
+        other = np.zeros(d)
+        sums = np.zeros((2, d))
         for t in range(1, steps + 1):
             sums += one, t * other
             noise = sigma / n * rng.normal(size=(2, d))
@@ -240,6 +244,7 @@ step = PoissonSubsampled(
     sampling_probability=0.01, noise_multiplier=4.0, n_steps=1, adjacency="add_remove"
 )
 for order in (2.0, 8.0, 30.0):
-    exact, closed = subsampling(step).rdp(order), small_order(0.01, 4.0, order)
+    exact = subsampling(step).rdp(order)
+    closed = small_order(0.01, 4.0, order)
     assert exact <= closed
     print(f"order {order:g}: A.1 {closed:.2e}, exact {exact:.2e}")

@@ -21,7 +21,8 @@ X = rng.uniform(-1, 1, (n, 4))
 years = rng.beta(1.0, 0.6, n).clip(0.02)
 rate = np.exp(X @ [0.9, -0.6, 0.4, 0.0] - 1.5)
 claims = rng.poisson(years * rate)
-train, test = slice(0, 50_000), slice(50_000, None)
+train = slice(0, 50_000)
+test = slice(50_000, None)
 print(f"{np.mean(claims == 0):.0%} without a claim, {claims.sum() / years.sum():.3f} claims a year")
 
 # %%

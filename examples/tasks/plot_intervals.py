@@ -69,7 +69,8 @@ print(private_regression(model, X, y, epsilon=0.1, bounds=(-1, 1))[1])
 # statsmodels prints it, if it is installed. The private intervals are wider, and hold its numbers
 # about as often as they say.
 
-estimates, errors = np.empty(0), np.empty(0)
+estimates = np.empty(0)
+errors = np.empty(0)
 try:
     from statsmodels.api import Logit, add_constant
 except ImportError:

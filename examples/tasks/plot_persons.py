@@ -34,7 +34,8 @@ columns = make_column_transformer(
         list(flights.categories),
     ),
 )
-X, y = columns.fit_transform(flights.data), np.asarray(flights.target)
+X = columns.fit_transform(flights.data)
+y = np.asarray(flights.target)
 keys = flights.data[["month", "day", "carrier", "origin"]].astype(str)
 desk = keys.agg("/".join, axis=1).to_numpy()
 train, test = next(GroupShuffleSplit(1, random_state=0).split(X, y, desk))
@@ -48,7 +49,8 @@ print(f"{len(rows_of_each)} desks")
 # rows of a desk open, the third must know that there are 25 at most. Five fits of each show how
 # much the noise does; on private records each would be a release.
 
-budget, most = Budget(1.0, 1e-6), 25
+budget = Budget(1.0, 1e-6)
+most = 25
 by_row = GaussianDP(budget.mu / most).epsilon(1e-6)
 models = {
     "no privacy": LogisticRegression(max_iter=1000),

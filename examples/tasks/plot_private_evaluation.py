@@ -24,7 +24,8 @@ from skdpdyn.model_selection import total_privacy
 flights = load_flights()
 trained = 2 * len(flights.data) // 3
 model = PrivateGAMClassifier().fit(flights.data[:trained], flights.target[:trained])
-X, late = flights.data[trained:], flights.target[trained:]
+X = flights.data[trained:]
+late = flights.target[trained:]
 
 # %%
 # One release, all metrics

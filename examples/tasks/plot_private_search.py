@@ -62,7 +62,8 @@ print(f"ten trials of epsilon 0.3: {best:.3f} for the best, {together:.3f} for a
 # differ in how far rows and gradients are cut down before noise is added.
 
 adult = load_adult()
-numeric, categorical = list(adult.bounds), list(adult.categories)
+numeric = list(adult.bounds)
+categorical = list(adult.categories)
 columns = make_column_transformer(
     (BoundsScaler(adult.bounds), numeric),
     (

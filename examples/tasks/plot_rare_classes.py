@@ -35,7 +35,8 @@ for weight in (None, {True: 20, False: 1}, "private"):
         epsilon=1.0, classes=[False, True], class_weight=weight, data_norm=2.0
     ).fit(X, y)
     raw = model.decision_function(X_test)
-    auc, recall = roc_auc_score(y_test, raw), recall_score(y_test, model.predict(X_test))
+    auc = roc_auc_score(y_test, raw)
+    recall = recall_score(y_test, model.predict(X_test))
     print(
         f"class_weight={weight}: AUC {auc:.3f}, recall {recall:.2f} at epsilon {model.epsilon_:.2f}"
     )

@@ -22,7 +22,8 @@ columns = make_column_transformer(
     (OneHotEncoder(categories=list(adult.categories.values())), list(adult.categories)),
     sparse_threshold=0,
 )
-X, y = columns.fit_transform(adult.data), adult.target
+X = columns.fit_transform(adult.data)
+y = adult.target
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=10_000, random_state=0)
 
 # %%
@@ -49,7 +50,8 @@ for place, (solver, name) in enumerate(solvers.items()):
         scores.append([model.fit(X_train, y_train).score(X_test, y_test) for _ in range(3)])
     print(f"{solver:24s}", *(f"{np.mean(score):7.3f}" for score in scores))
     beside = np.multiply(epsilons, 1.03 ** (place - 2))  # so that error bars do not hide each other
-    mean, spread = np.mean(scores, axis=1), np.std(scores, axis=1)
+    mean = np.mean(scores, axis=1)
+    spread = np.std(scores, axis=1)
     ax.errorbar(beside, mean, spread, fmt="osD^v"[place] + "-", capsize=3, label=name)
 larger_class = float(np.mean(y_test == "<=50K"))
 print(f"{'the larger class':24s} {larger_class:7.3f}")

@@ -17,11 +17,13 @@ from skdpdyn import PrivateLogisticRegression
 from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
 
 rng = np.random.default_rng(0)
-n, times = 60_000, [1, 2, 3, 4, 5]
+n = 60_000
+times = [1, 2, 3, 4, 5]
 treated = rng.integers(0, 2, n)
 lasted = rng.exponential(4.0 * np.exp(0.6 * treated))
 left = rng.uniform(0, 12, n)
-durations, events = np.minimum(lasted, left), lasted <= left
+durations = np.minimum(lasted, left)
+events = lasted <= left
 rows, happens, persons, at_risk = person_periods(durations, events, times, treated[:, None])
 
 # %%

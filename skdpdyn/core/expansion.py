@@ -160,7 +160,8 @@ class Levels:
     def codes(self, values: Any) -> np.ndarray:
         """Return the cell of each value."""
         values = np.asarray(values, dtype=object).tolist()
-        missing, other = self.n_cells - 1, self.n_cells - 2
+        missing = self.n_cells - 1
+        other = self.n_cells - 2
         places = {level: place for place, level in enumerate(self.levels)}
         values = [*map(level_of, values)] if self.learnt else values
         try:
@@ -211,13 +212,17 @@ def _place(value, places, other, missing):
 
 def _distribution(parts, std, least, deviations):
     """Return the part of the records below the middle of each cell; cells of noise are merged."""
-    ends, mass, pooled, first = [0], [], 0.0, 0
+    ends = [0]
+    mass = []
+    pooled = 0.0
+    first = 0
     for cell, part in enumerate(parts.tolist()):
         pooled += part
         if pooled >= max(least, deviations * std * math.sqrt(cell + 1 - first)):
             ends.append(cell + 1)
             mass.append(pooled)
-            pooled, first = 0.0, cell + 1
+            pooled = 0.0
+            first = cell + 1
     if ends[-1] < len(parts):
         ends.append(len(parts))
         mass.append(max(pooled, 0.0) if mass else 1.0)
@@ -430,7 +435,8 @@ class Expansion:
 
         Log losses at epsilon 1 to 10 are within .004 of those of a map that mixes all features.
         """
-        numbers, parts = np.arange(self.n_features), self.slices[len(self.columns) :]
+        numbers = np.arange(self.n_features)
+        parts = self.slices[len(self.columns) :]
         n_lowest = [*map(len, self.head.factors)]
         lowest = [numbers[of][:n] for of, n in zip(parts, n_lowest, strict=True)]
         others = [numbers[of][n:] for of, n in zip(parts, n_lowest, strict=True)]
@@ -494,7 +500,8 @@ class Expansion:
         ]
 
     def _places(self, j, frequency):
-        first, stop = self.low_starts[j], self.low_starts[j + 1]
+        first = self.low_starts[j]
+        stop = self.low_starts[j + 1]
         return [first + frequency - 1] if frequency else range(first, stop)
 
     @cached_property
@@ -646,7 +653,8 @@ def bounds_by_column(
     partly : bool, default=False
         Whether a dict may leave columns out, and "auto" all: their bounds are NaN.
     """
-    original, bounds = bounds, {} if partly and is_auto(bounds) else bounds
+    original = bounds
+    bounds = {} if partly and is_auto(bounds) else bounds
     if bounds is None:
         raise ValueError(
             f"{name}=None: give the public bounds of the columns, such as {name}={{'age': (0, "

@@ -123,7 +123,8 @@ def release(point, scale, generator, distribution="gaussian", n_threads=1):
     if distribution != "gaussian" or point.size <= _BLOCK:
         return exact.release(point, scale, generator, distribution)
     scales = np.broadcast_to(np.asarray(scale, np.float64), point.shape).ravel()
-    numbers, places = point.ravel(), range(0, point.size, _BLOCK)
+    numbers = point.ravel()
+    places = range(0, point.size, _BLOCK)
     keys = generator.bit_generator.random_raw(2 * len(places)).reshape(-1, 2)
 
     def block(k):

@@ -71,8 +71,10 @@ def reach(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float
     -------
     float
     """
-    alpha, lipschitz = objective.alpha, objective.lipschitz
-    largest, drift = float(np.max(step_size)), _total(step_size, n_steps) * lipschitz
+    alpha = objective.alpha
+    lipschitz = objective.lipschitz
+    largest = float(np.max(step_size))
+    drift = _total(step_size, n_steps) * lipschitz
     if 0 < largest * alpha < 2:
         drift = min(drift, lipschitz * max(1 / alpha, largest / (2 - largest * alpha)))
     if largest * alpha <= 1:
@@ -148,7 +150,8 @@ def rounding_mu(
     -------
     float
     """
-    step_size, noise_std = np.asarray(step_size, dtype=float), np.asarray(noise_std, dtype=float)
+    step_size = np.asarray(step_size, dtype=float)
+    noise_std = np.asarray(noise_std, dtype=float)
     size = math.sqrt(objective.n_parameters)
     gradient = (
         repeats * growth * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
@@ -194,7 +197,8 @@ def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> 
     -------
     int
     """
-    mean, log = sampling_probability * n_samples, math.log(n_steps) + 100 * math.log(10)
+    mean = sampling_probability * n_samples
+    log = math.log(n_steps) + 100 * math.log(10)
     return min(n_samples, int(mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log)))
 
 

@@ -22,7 +22,10 @@ LOG_LOSS_SHARE = 0.3  # of an evaluation of more than two classes
 COORDINATES_SHARE = 0.15  # of a table, for coordinates in which rows are alike
 # Steps of a table. Early ones need to find the place only; the last ones measure
 CUT_SHARE = 0.003
-START_SHARE, LIMIT_SHARE, DISPERSION_SHARE, SCORES_SHARE = 0.01, 0.006, 0.03, 0.15
+START_SHARE = 0.01
+LIMIT_SHARE = 0.006
+DISPERSION_SHARE = 0.03
+SCORES_SHARE = 0.15
 GRADIENT_SHARES = (0.03, 0.045, 0.075, 0.15, 0.45)
 CURVATURE_SHARES = (0.025, 0.025, 0.025, 0.05, 0.125)
 
@@ -105,7 +108,8 @@ def length_share(strength: float) -> float:
     return min(max(100 / strength**2, 0.005), 0.05)
 
 
-LEAST_SPREAD, LEAST_LENGTH = 0.2, 0.7
+LEAST_SPREAD = 0.2
+LEAST_LENGTH = 0.7
 """The least typical length of expanded rows that are centred, in units of the longest row, and of
 mapped ones, in units of the root mean square that surely is there."""
 
@@ -154,7 +158,8 @@ def kept_length(strength: float, n_features: int, is_bounded: bool) -> float:
     shortened become few as fast as the noise. Long rows that are scaled down bend a linear target
     (age: R^2 0.37 at 0.5). ``is_bounded``: whether the loss has a bound on its slope.
     """
-    lost, a_column = (0.5 if is_bounded else 0.15), 80 * n_features / strength
+    lost = 0.5 if is_bounded else 0.15
+    a_column = 80 * n_features / strength
     return 1 - lost * min(1.0, math.sqrt(a_column), math.inf if is_bounded else 7.5 * a_column)
 
 

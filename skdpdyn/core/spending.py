@@ -38,7 +38,9 @@ TRAINING = "training"
 ROUNDS_DOWN = 1 - 1e-9  # factor on mu, so that the parts stay below the declared total
 _WEAK_EPSILON = 20
 # six counts find one of 64 thresholds within 7 octaves
-COUNTS, OCTAVES, _GRID = 6, 7, 64
+COUNTS = 6
+OCTAVES = 7
+_GRID = 64
 _EPS = np.finfo(np.float64).eps
 
 
@@ -116,7 +118,8 @@ def planned(
     names: tuple[str, ...] = ()
     for name, share in shares.items():
         part = records.get(name) or _gaussian(share.noise_multiplier(mu), budget.adjacency)
-        parts, names = parts + (part,) * share.n_releases, names + (name,) * share.n_releases
+        parts = parts + (part,) * share.n_releases
+        names = names + (name,) * share.n_releases
     record = Composition(parts, names=names)
     guarantee = composition(record)
     if not guarantee.epsilon(budget.delta) <= budget.epsilon:
@@ -273,7 +276,8 @@ class Spending:
         ndarray of bool of shape (n_levels,)
         """
         record = vocabulary_of(self.shares[name], self.budget, n_columns, most_levels)
-        shows, sensitivity = counts > 0, self.per_square * math.sqrt(n_columns)
+        shows = counts > 0
+        sensitivity = self.per_square * math.sqrt(n_columns)
         noisy = self.release(name, counts[shows], sensitivity, record=record)
         shows[shows] = noisy >= record.threshold
         return shows
@@ -294,7 +298,9 @@ class Spending:
         ``counts`` returns how many rows are within each of some thresholds, see `Rows.counts`.
         """
         grid = high * 2.0 ** (-octaves * np.arange(_GRID)[::-1] / (_GRID - 1))
-        low, enough, within = -1, _GRID - 1, counts(grid)
+        low = -1
+        enough = _GRID - 1
+        within = counts(grid)
         for _ in range(COUNTS):
             middle = (low + enough) // 2
             if self.release(name, float(within[middle]), 1.0) >= quantile * n_samples:

@@ -47,7 +47,8 @@ class Coded:
     portions: Callable[[], Iterator[tuple[slice, Callable[[int], np.ndarray]]]] | None = None
 
     def __init__(self, codes: np.ndarray, expansion: Expansion):
-        self.codes, self.expansion = codes, expansion
+        self.codes = codes
+        self.expansion = expansion
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -151,7 +152,8 @@ class CodedRows(LocalRows):
         at most ``map.spread`` squared for each record. Products of pairs are multiplied by the root
         of a weight on both sides: that is four eps/2 of each term, of the 64.
         """
-        expansion, n_blocks = self.expansion, self.n_records * self.most_rows / _AT_ONCE
+        expansion = self.expansion
+        n_blocks = self.n_records * self.most_rows / _AT_ONCE
         n_terms = _AT_ONCE + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
         spread = 1.0 if self.map is None else self.map.spread
         rounding = super().sum_rounding() + 2 * self.n_records * n_terms * _EPS * spread**2
@@ -181,14 +183,16 @@ class CodedRows(LocalRows):
         return np.concatenate(counts)
 
     def _column_sums(self):
-        expansion, weight = self.expansion, np.ones(self.shape[0])
+        expansion = self.expansion
+        weight = np.ones(self.shape[0])
         weight = self._exact(self.weight) if self.weight.size else weight
         products = list(self._each(self._sums_of_pair, range(len(expansion.pairs)), weight))
         return expansion.features(np.concatenate([self.cell_counts(), *products]))
 
     def _sums_of_pair(self, k, weight):
         """Return the sums of the products of a pair, without their weights."""
-        expansion, (i, j) = self.expansion, self.expansion.pairs[k]
+        expansion = self.expansion
+        (i, j) = self.expansion.pairs[k]
         tables = [expansion.low[expansion.starts[of] : expansion.starts[of + 1]] for of in (i, j)]
         firsts = [expansion.low_starts[of] for of in (i, j)]
         sums = tables[0].T @ self._counts_of_pair(i, j, weight) @ tables[1]
@@ -202,7 +206,8 @@ class CodedRows(LocalRows):
 
     def _moved(self):
         """Return tables of features of columns less their centre, and the centre of all."""
-        expansion, centre = self.expansion, self.map.centre
+        expansion = self.expansion
+        centre = self.map.centre
         centre = np.zeros(expansion.n_features) if centre is None else centre
         parts = zip(expansion.tables, expansion.slices, strict=False)
         return [table - centre[part] for table, part in parts], centre
@@ -235,15 +240,19 @@ class CodedRows(LocalRows):
         is off by some d m eps of the root of the sum of their squares (Higham, 2002, theorem 19.4),
         and squares of a pair's products have at most (m + 1)^2 terms.
         """
-        m, n_columns = self.expansion.pair_weights.size, len(self.expansion.columns)
+        m = self.expansion.pair_weights.size
+        n_columns = len(self.expansion.columns)
         n_terms = 8 * self.shape[1] * (m + 8) * math.sqrt(m + 1) + 4 * n_columns**2
         return n_terms * _EPS * (self.map.spread * self.map.norm) ** 2
 
     def _squares(self, moved, centre):
         """Return squared lengths of rows under the map, from the result of `_moved`."""
-        expansion, tails = self.expansion, self.expansion.tails()
+        expansion = self.expansion
+        tails = self.expansion.tails()
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
-        squares, columns, slices = np.zeros(self.shape[0]), expansion.blocks[0], expansion.slices
+        squares = np.zeros(self.shape[0])
+        columns = expansion.blocks[0]
+        slices = expansion.slices
         gram = matrix[: columns.size, : columns.size]
         gram = gram.T @ gram
         for i, table in enumerate(moved):
@@ -275,7 +284,8 @@ class CodedRows(LocalRows):
         squares[part] += numbers_of_rows(products, ball_of(self.X), centre, triangle)[1] ** 2
 
     def _length_counts(self, statistic):
-        lengths, grain = self._lengths(1.0)[1], statistic.grain
+        lengths = self._lengths(1.0)[1]
+        grain = statistic.grain
         self._cached[:] = self.map, lengths
         weight = np.floor(self.weight * grain) / grain if self.weight.size else None
         places = np.searchsorted(statistic.thresholds, lengths)
@@ -283,12 +293,14 @@ class CodedRows(LocalRows):
         return np.cumsum(counts[:-1])
 
     def _second_moment(self):
-        expansion, (moved, centre) = self.expansion, self._moved()
+        expansion = self.expansion
+        (moved, centre) = self._moved()
         weight = np.maximum(self._lengths(1.0)[1], self.map.norm)
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight
         weight = self._exact(weight, self.map.norm**-2)
-        slices, tails = expansion.slices, expansion.tails()
+        slices = expansion.slices
+        tails = expansion.tails()
         moment = np.zeros((expansion.n_features,) * 2)
         pairs = list(combinations_with_replacement(range(len(moved)), 2))
         tables = self._each(self._crossed, pairs, moved, weight, tails, centre)

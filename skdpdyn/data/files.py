@@ -38,8 +38,10 @@ class ArrayFile:
     least_bytes = 1 << 26
 
     def __init__(self, path, offset, shape, dtype):
-        self.shape, self.dtype = shape, dtype
-        self._offset, self._row = offset, dtype.itemsize * int(np.prod(shape[1:]))
+        self.shape = shape
+        self.dtype = dtype
+        self._offset = offset
+        self._row = dtype.itemsize * int(np.prod(shape[1:]))
         self._file = os.dup(path) if isinstance(path, int) else os.open(path, os.O_RDONLY)
         self._finish = weakref.finalize(self, os.close, self._file)
         self._state = self._stat()
@@ -79,12 +81,14 @@ class ArrayFile:
     def part(self, first: int, last: int) -> np.ndarray:
         """Return rows first, ..., last - 1."""
         rows: Any = np.empty((last - first, *self.shape[1:]), self.dtype)
-        todo, place = memoryview(rows).cast("B"), self._offset + first * self._row
+        todo = memoryview(rows).cast("B")
+        place = self._offset + first * self._row
         while todo:
             done = os.preadv(self._file, [todo], place)
             if not done:
                 raise refuse(_SHORTER)
-            todo, place = todo[done:], place + done
+            todo = todo[done:]
+            place = place + done
         return rows
 
     def check(self) -> None:

@@ -108,7 +108,8 @@ class LocalRows(Rows):
                 raise ValueError("weight must hold numbers in [0, 1] only")
         self.exposure = np.empty(0)
         if isinstance(exposure, float):
-            self.common, exposure = exposure, None
+            self.common = exposure
+            exposure = None
         if exposure is not None:
             self.exposure = np.ascontiguousarray(exposure, dtype=np.float64)
         if exposure is not None and not (
@@ -169,11 +170,15 @@ class LocalRows(Rows):
 
     def with_encoded(self, y: np.ndarray, changes: Sequence[tuple[str, tuple]]) -> "LocalRows":
         """Return the same rows with targets and changes, see `TargetsElsewhere`."""
-        rows, exposure = copy.copy(self), np.empty(0)
+        rows = copy.copy(self)
+        exposure = np.empty(0)
         if y.ndim == 2:
-            y, exposure = y[:, 0], np.ascontiguousarray(y[:, 1])
-        rows.y, rows.exposure = np.ascontiguousarray(y, dtype=self.dtype), exposure
-        rows.weight, rows.common = np.empty(0), 1.0  # as before any change
+            exposure = np.ascontiguousarray(y[:, 1])
+            y = y[:, 0]
+        rows.y = np.ascontiguousarray(y, dtype=self.dtype)
+        rows.exposure = exposure
+        rows.weight = np.empty(0)
+        rows.common = 1.0  # as before any change
         for name, arguments in changes:
             rows = getattr(rows, name)(*arguments)
         return rows
@@ -204,9 +209,12 @@ class LocalRows(Rows):
 
     def part(self, first: int, last: int) -> "LocalRows":
         """Return rows first, ..., last - 1 under the same map, with targets and weights."""
-        part, rows = copy.copy(self), slice(first, last)
-        part.X, part.y = self.X[rows], self.y[rows]
-        part.weight, part.exposure = self.weight[rows], self.exposure[rows]
+        part = copy.copy(self)
+        rows = slice(first, last)
+        part.X = self.X[rows]
+        part.y = self.y[rows]
+        part.weight = self.weight[rows]
+        part.exposure = self.exposure[rows]
         part._cached = []
         return part
 
@@ -324,12 +332,15 @@ class LocalRows(Rows):
         return self._bounded(objective.unclamped() if objective.contracts else objective, 0.0)
 
     def _bounded(self, objective, room):
-        n_rows, has_centre = self.shape[0], self.map is not None and self.map.centre is not None
+        n_rows = self.shape[0]
+        has_centre = self.map is not None and self.map.centre is not None
         is_divided = objective.residuals and self._has_scales  # lengths do not matter then
         cached = self._scaled[2:] if is_divided else self._take_cached()
         scale, offset = cached or (np.empty(n_rows), np.empty(n_rows if has_centre else 0))
-        limit, compiled = np.empty(n_rows, self.dtype), compiled_limit(self.dtype.char)
-        largest, common = objective.loss.lipschitz, self.common
+        limit = np.empty(n_rows, self.dtype)
+        compiled = compiled_limit(self.dtype.char)
+        largest = objective.loss.lipschitz
+        common = self.common
         of_limit = objective.clip / common, objective.intercept_scaling, largest / common, 1 - room
 
         def of_part(first):
@@ -381,7 +392,8 @@ class LocalRows(Rows):
         """Add the sums of chunks of a statistic to those before them, in order."""
         if statistic.of == "targets" and statistic.kind in (OCTAVES, SPLIT):
             column = LocalRows(np.ascontiguousarray(self.y[:, None]))
-            column.weight, column.n_threads = self.weight, self.n_threads
+            column.weight = self.weight
+            column.n_threads = self.n_threads
             column.add_to(total, replace(statistic, of="rows"), edges)
             return
         if statistic.of == "targets":
@@ -412,7 +424,8 @@ class LocalRows(Rows):
 
     def _made_dense(self, statistic):
         """Return dense rows, or the sketches of rows, and the statistic of them."""
-        rows, to = copy.copy(self), statistic.projection
+        rows = copy.copy(self)
+        to = statistic.projection
         if to is None:
             rows.X = self.X.toarray().astype(self.dtype, copy=False)
             return rows, statistic
@@ -423,7 +436,8 @@ class LocalRows(Rows):
 
     def _pass(self, statistic):
         """Return the pass over rows."""
-        row_map, of_map = (self.map if statistic.of == "mapped" else None), (None, None)
+        row_map = self.map if statistic.of == "mapped" else None
+        of_map = (None, None)
         ball = ball_of(self.X, statistic.radius) if row_map is None else row_map.ball(self.X)
         if row_map is not None:
             of_map = row_map.centre, row_map.weights
@@ -499,7 +513,8 @@ def rows_of(
         return kind(X, y, weight, exposure=exposure, most_rows=most_rows)
     used, persons, of_persons = by_person(codes, most_rows, equal)
     if used is not None:
-        X, y = X[used], None if y is None else y[used]
+        X = X[used]
+        y = None if y is None else y[used]
         exposure = exposure[used] if isinstance(exposure, np.ndarray) else exposure
         weight = None if weight is None else weight[used]
     # those of a person add up to less than 1 by more than products of both round
@@ -526,11 +541,14 @@ def allowance(objective, dtype, n_chunks, aligned, growth=1.0, mapping=0) -> flo
         If sums in float64 cannot tell one record among so many.
     """
     chunk = objective.n_samples / n_chunks + 16
-    n_blocks, n_moved, n_rows = 1, chunk, objective.n_samples
+    n_blocks = 1
+    n_moved = chunk
+    n_rows = objective.n_samples
     if not aligned:
         n_rows *= objective.most_rows
         n_chunks *= objective.most_rows
-        n_blocks, n_moved = objective.n_samples / 16 + n_chunks, objective.n_samples
+        n_blocks = objective.n_samples / 16 + n_chunks
+        n_moved = objective.n_samples
     of_chunks = in_order(0, n_rows / LEAST_SUMMED + 1)
     double_sums = n_moved * chunk + objective.n_samples * of_chunks
     blocks = 640 * np.finfo(dtype).eps * n_blocks

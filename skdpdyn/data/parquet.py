@@ -102,7 +102,8 @@ class ParquetRows(StreamedRows):
         categories: Mapping[str, Sequence] | None = None,
         exposure: str | None = None,
     ) -> None:
-        self._dataset, self._decoded = _quietly(_opened, source), _Decoded()
+        self._dataset = _quietly(_opened, source)
+        self._decoded = _Decoded()
         self._state = self._files()
         schema = self._dataset.schema
         self.has_exposure = exposure is not None
@@ -114,7 +115,8 @@ class ParquetRows(StreamedRows):
         _check_columns(self._dataset, [*names, *targets])
         categories = categories or {}
         self._columns = [_column(schema.field(name), categories.get(name)) for name in names]
-        self._targets, self._names = targets, [*names, *targets]
+        self._targets = targets
+        self._names = [*names, *targets]
         dtype = np.result_type(*(column.dtype for column in self._columns))
         feature_names = [name for column in self._columns for name in column.feature_names]
         super().__init__(
@@ -173,7 +175,8 @@ class ParquetRows(StreamedRows):
 
     def _portion(self, batch):
         """Return some rows as numbers, and their targets."""
-        X, first = np.empty((batch.num_rows, self.shape[1]), self.dtype), 0
+        X = np.empty((batch.num_rows, self.shape[1]), self.dtype)
+        first = 0
         for column in self._columns:
             last = first + len(column.feature_names)
             values = _present(batch.column(column.name), column.name)
@@ -195,7 +198,8 @@ class _Decoded:
 
     def stored(self, portions, shape, dtype):
         """Yield portions, and write them down where there is room."""
-        targets, file = [], _scratch(shape[0] * shape[1] * dtype.itemsize)
+        targets = []
+        file = _scratch(shape[0] * shape[1] * dtype.itemsize)
         with closing(portions), file or nullcontext():
             for X, y in portions:
                 if file is not None and not written(file, X):
@@ -203,14 +207,16 @@ class _Decoded:
                 targets.append(y)
                 yield X, y
             if file is not None and sum(map(len, map(_places, targets))) == shape[0]:
-                self._y, self.X = _joined(targets), ArrayFile(file.fileno(), 0, shape, dtype)
+                self._y = _joined(targets)
+                self.X = ArrayFile(file.fileno(), 0, shape, dtype)
 
     def portions(self, edges):
         """Yield rows between edges, with their targets."""
         n_rows = self.X.shape[0]
         edges = [*range(0, n_rows, _MOST_ROWS), n_rows] if edges is None else edges
         for first, last in pairwise(edges):
-            part, y = slice(first, last), self._y
+            part = slice(first, last)
+            y = self._y
             y = Labels(y.values, y.codes[part]) if isinstance(y, Labels) else y[part]
             yield self.X.part(first, last), y
 
@@ -260,7 +266,9 @@ class _Numbers:
     """A column of numbers or booleans."""
 
     def __init__(self, field, dtype):
-        self.name, self.dtype, self.feature_names = field.name, dtype, [field.name]
+        self.name = field.name
+        self.dtype = dtype
+        self.feature_names = [field.name]
 
     def write(self, values, out):
         """Write the numbers of some rows into their column."""
@@ -275,7 +283,8 @@ class _Categories:
     dtype = np.dtype(bool)
 
     def __init__(self, name, categories):
-        self.name, self._places = name, {value: place for place, value in enumerate(categories)}
+        self.name = name
+        self._places = {value: place for place, value in enumerate(categories)}
         if not categories or len(self._places) < len(categories) or None in self._places:
             raise ValueError(
                 f"categories of column {name!r} must be different values, at least one"
@@ -312,7 +321,8 @@ def _column(field, categories):
 
 def _dtype_of_numbers(field):
     """Return the dtype of a column of numbers or booleans; None of another one."""
-    types, kind = import_module("pyarrow.types"), field.type
+    types = import_module("pyarrow.types")
+    kind = field.type
     if types.is_decimal(kind):
         return np.dtype(np.float64)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
@@ -406,7 +416,8 @@ def _names_in(fragment):
 
 def batches_of(opened, names, n_rows):
     """Yield some rows at a time, read without memory maps, which die with a file cut short."""
-    dataset, options = import_module("pyarrow.dataset"), {}
+    dataset = import_module("pyarrow.dataset")
+    options = {}
     if isinstance(opened.format, dataset.ParquetFileFormat):
         options["fragment_scan_options"] = dataset.ParquetFragmentScanOptions(
             use_buffered_stream=True, pre_buffer=False

@@ -288,7 +288,8 @@ def by_person(
     >>> used.tolist(), persons.n_persons, weight.round(6).tolist()
     ([1, 2, 3], 2, [1.0, 0.5, 0.5])
     """
-    used, (rows, counts, first) = None, _sorted(codes)
+    used = None
+    (rows, counts, first) = _sorted(codes)
     if np.any(counts > most_rows):
         place = np.arange(len(rows)) - np.repeat(first[:-1], counts)
         of = np.repeat(counts, counts)

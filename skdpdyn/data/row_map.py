@@ -169,7 +169,8 @@ class RowMap:
     def ball(self, X) -> Ball:
         """Return the numbers of this map as kernels read them, for rows of the precision of X."""
         below = () if self.is_diagonal else np.tril(self.weights, -1)
-        unit, full = (_ZERO if self.unit else 0.0), float(np.any(below))
+        unit = _ZERO if self.unit else 0.0
+        full = float(np.any(below))
         ball = ball_of(X, self.radius)
         return ball._replace(norm=self.norm, shrink=1 - self.error, unit=unit, full=full)
 
@@ -222,7 +223,8 @@ class RowMap:
 
         Both arrays are written over.
         """
-        norms, unit = np.empty(factor.size), (_ZERO if self.unit else 0.0)
+        norms = np.empty(factor.size)
+        unit = _ZERO if self.unit else 0.0
         compiled_divide()(
             factor, lengths, norms, self.norm, 1 - self.error, self.error, self.is_exact, unit
         )

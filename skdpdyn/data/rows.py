@@ -71,7 +71,8 @@ def check_indices(X: sparse.sparray | sparse.spmatrix) -> None:
     block = X.blocksize if X.format == "bsr" else (1, 1)
     major, minor = (size // length for size, length in zip(X.shape, block, strict=True))
     major, minor = (minor, major) if X.format == "csc" else (major, minor)
-    indptr, indices = np.asarray(X.indptr), np.asarray(X.indices)
+    indptr = np.asarray(X.indptr)
+    indices = np.asarray(X.indices)
     _require(
         indptr.dtype.kind in "iu" and indptr.shape == (major + 1,),
         "indptr must hold one integer more than rows",
@@ -118,7 +119,8 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
     step = _AT_ONCE if dense else max(1, X.shape[0])
     for first in range(0, X.shape[0], step):
         part = slice(first, first + step)
-        rows, numbers = X[part].toarray() if dense else X, tuple(of[part] for of in numbers_of_all)
+        rows = X[part].toarray() if dense else X
+        numbers = tuple(of[part] for of in numbers_of_all)
         run = RowPass(rows, ball, NOTHING, centre=centre, weights=weights, numbers=numbers)
         edges = edges_of(rows.shape[0], _AT_ONCE)
         add_up(run, edges, Total((1,)))

@@ -117,7 +117,9 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     def _assembled(self, edges, checked):
         """Yield the rows between edges, from portions that end elsewhere."""
-        parts, n_waiting, first = deque(), 0, 0
+        parts = deque()
+        n_waiting = 0
+        first = 0
         with closing(self._checked(edges) if checked else self._shaped(edges)) as portions:
             for last in edges[1:]:
                 while n_waiting < last - first:
@@ -239,7 +241,8 @@ def _first_rows(parts, n_rows):
         X, y = parts.popleft()
         if len(X) > n_rows:
             parts.appendleft((X[n_rows:], y[n_rows:]))
-            X, y = X[:n_rows], y[:n_rows]
+            X = X[:n_rows]
+            y = y[:n_rows]
         portions.append((X, y))
         n_rows -= len(X)
     if len(portions) == 1:
@@ -251,7 +254,8 @@ class _Sums:
     """Sums of gradients over streamed rows, at one point after the other."""
 
     def __init__(self, rows, gradients):
-        self._rows, self._gradients = rows, gradients
+        self._rows = rows
+        self._gradients = gradients
         edges = rows.chunk_edges(gradients.n_chunks)
         size = int(np.max(np.diff(edges)))
         # whole chunks at a time
@@ -275,11 +279,10 @@ class _Sums:
 
     def _pieces(self):
         """Yield the sums of whole chunks, with the cached factors and limits of each row."""
-        edges, starts = self._edges, self._starts
-        places, is_cached = (
-            [int(edges[start]) for start in starts],
-            len(self._cached) == len(starts) - 1,
-        )
+        edges = self._edges
+        starts = self._starts
+        places = [int(edges[start]) for start in starts]
+        is_cached = len(self._cached) == len(starts) - 1
         with closing(self._rows._portions(places, checked=not is_cached)) as portions:
             for (start, end), (_, X, y) in zip(pairwise(starts), portions, strict=True):
                 piece, numbers = (
@@ -290,8 +293,10 @@ class _Sums:
 
     def _new_piece(self, start, X, y):
         piece = self._rows._piece(X, y)
-        numbers, without_rows = piece.bounded_for(self._gradients), copy.copy(piece)
-        without_rows.X, without_rows._scaled = None, LocalRows._scaled
+        numbers = piece.bounded_for(self._gradients)
+        without_rows = copy.copy(piece)
+        without_rows.X = None
+        without_rows._scaled = LocalRows._scaled
         self._cached[start] = fingerprint(piece.X), without_rows, numbers
         return piece, numbers
 

@@ -102,7 +102,8 @@ def load_adult(*, return_X_y: bool = False, as_frame: bool = True, complete: boo
     if complete:
         present = np.all([columns[name] != "?" for name in CATEGORIES], axis=0)
         columns = {name: values[present] for name, values in columns.items()}
-    target, split = columns.pop("income"), columns.pop("split")
+    target = columns.pop("income")
+    split = columns.pop("split")
     return bunch(
         columns,
         ("income", target),

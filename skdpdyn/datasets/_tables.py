@@ -31,10 +31,13 @@ def bunch(
     **public: Any,
 ) -> Any:
     """Return a data set, or its rows and targets; frames have the columns ``beside`` too."""
-    names, (name, y), frame = list(columns), target, None
+    names = list(columns)
+    (name, y) = target
+    frame = None
     if as_frame:
         frame = optional("pandas", "plot").DataFrame({**columns, **beside, name: y})
-        X, y = frame[names], frame[name]
+        X = frame[names]
+        y = frame[name]
         beside = {name: frame[name] for name in beside}
     else:
         X = np.column_stack([values.astype(object) for values in columns.values()])

@@ -38,10 +38,14 @@ from skdpdyn.training.targets import (
 
 _MOST_THRESHOLDS = 1023
 _EPS = np.finfo(np.float64).eps
-DECILES, SUMS = "deciles of rates", "sums"
+DECILES = "deciles of rates"
+SUMS = "sums"
 # Noisy counts in 64 public cells of log odds say where bins of equal numbers of records end
-CELLS, COUNTS_BY_LABEL, CELLS_SHARE = "cells of log odds", "counts", 0.1
-WEIGHTS, WEIGHTS_SHARE = "sum of weights", 0.03
+CELLS = "cells of log odds"
+COUNTS_BY_LABEL = "counts"
+CELLS_SHARE = 0.1
+WEIGHTS = "sum of weights"
+WEIGHTS_SHARE = 0.03
 _CELL_EDGES = np.linspace(-12.4, 12.4, 65)
 _INSIDE = (np.arange(9) + 0.5) / 9  # parts of a bin's records below points that stand for them
 _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
@@ -70,7 +74,8 @@ class Statistic:
         std = sensitivity * spending.noise_multiplier(self.name)
         strategy = np.eye(noisy.size) if self.strategy is None else self.strategy
         information = np.linalg.inv(strategy.T @ strategy)
-        values, covariance = information @ (strategy.T @ noisy), std**2 * information
+        values = information @ (strategy.T @ noisy)
+        covariance = std**2 * information
         if self.total is not None:
             moved = covariance.sum(axis=1)
             values = values + moved / moved.sum() * (self.total - values.sum())
@@ -108,7 +113,8 @@ def counted(model, X, y, beside, adjacency, **options):
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
     owned = Weighed.by(y.size, *beside)
-    thresholds, exposure = options.pop("thresholds"), options.pop("exposure")
+    thresholds = options.pop("thresholds")
+    exposure = options.pop("exposure")
     if exposure is not None or _takes_exposure(model):
         return owned, _rates(model, X, (y, exposure), owned, adjacency, **options)
     if classes is None:
@@ -200,7 +206,8 @@ def _histogram(model, X, codes, owned, thresholds, adjacency):
         cells = _tree(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
         strength = strength_of(owned.n, spending.mu, spending.adjacency)
         bins["thresholds"], points = _equal_bins(cells.values / total, strength)
-        bins["middles"], bins["losses"] = np.median(points, axis=1), _losses(points)
+        bins["middles"] = np.median(points, axis=1)
+        bins["losses"] = _losses(points)
         return (counts(bins["thresholds"]),)
 
     def evaluation(released, **public):
@@ -366,12 +373,14 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
     if not low >= 0:
         raise ValueError(f"target_bounds={(low, high)!r} must not begin below 0: counts are scored")
     has_exposure = exposure is not None
-    exposure, observed = exposures(exposure, y), np.clip(numbers_of(y), low, high)
+    exposure = exposures(exposure, y)
+    observed = np.clip(numbers_of(y), low, high)
     rates = answers(model, "predict", X, y.size)
     rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
     unit = residual_limit(high)
     rows = _Scored(observed / exposure, owned.weight, exposure / unit, owned.n)
-    learnt, exposure_of_all = {}, None if has_exposure else 1 / unit
+    learnt = {}
+    exposure_of_all = None if has_exposure else 1 / unit
 
     def counts(numbers, thresholds):
         return [owned.count((numbers <= one).astype(np.intp), 2)[1] for one in thresholds]

@@ -75,9 +75,12 @@ class NoisyNumbers:
         The interval is Fieller's (1954), which is exact for normal noise.
         """
         vectors = np.array([above, below])
-        (a, b), square = vectors @ self.values, self.quantile**2
+        (a, b) = vectors @ self.values
+        square = self.quantile**2
         (aa, ab), (_, bb) = square * (vectors @ self.covariance @ vectors.T)
-        lead, middle, last = b * b - bb, a * b - ab, a * a - aa
+        lead = b * b - bb
+        middle = a * b - ab
+        last = a * a - aa
         if not (b > 0 and lead > 0):  # the denominator may be 0
             return Estimate(math.nan, *bounds)
         width = math.sqrt(max(middle**2 - lead * last, 0.0))

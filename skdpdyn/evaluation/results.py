@@ -163,7 +163,8 @@ class PrivateEvaluation(Shown):
 
     def _columns(self):
         """Return the pairs (name, values) of the table."""
-        metrics, population = self.metrics().values(), self.population
+        metrics = self.metrics().values()
+        population = self.population
         columns = [(of, [getattr(one, of) for one in metrics]) for of in ("value", "low", "high")]
         if population is not None:
             of_same = {name: population.metrics().get(name) for name in self.metrics()}
@@ -250,7 +251,8 @@ class ScoreEvaluation(PrivateEvaluation):
     def roc_auc(self) -> Estimate:
         """Return the area under the ROC curve; ties count half."""
         negative, positive = self._by_label()
-        n_negative, n_positive = negative.sum(), positive.sum()
+        n_negative = negative.sum()
+        n_positive = positive.sum()
         below = np.cumsum(negative) - negative / 2
         above = n_positive - np.cumsum(positive) + positive / 2
         nothing = Estimate(math.nan, 0.0, 1.0)
@@ -367,12 +369,15 @@ class ScoreEvaluation(PrivateEvaluation):
         observed : list of Estimate
             Part of the second class in each group; NaN where there are too few records.
         """
-        middle, n_bins = self.middles, self.thresholds.size + 1
+        middle = self.middles
+        n_bins = self.thresholds.size + 1
         if n_groups not in [k for k in range(1, n_bins + 1) if n_bins % k == 0]:
             raise ValueError(
                 f"n_groups={n_groups!r} must be a divisor of {n_bins}, the number of bins"
             )
-        size, predicted, observed = n_bins // n_groups, [], []
+        size = n_bins // n_groups
+        predicted = []
+        observed = []
         for first in range(0, n_bins, size):
             inside = np.zeros((2, n_bins))
             inside[:, first : first + size] = 1
@@ -531,7 +536,8 @@ class ClassEvaluation(PrivateEvaluation):
         labels = self.classes.tolist()
         if label not in labels:
             raise ValueError(f"label={label!r} must be one of {labels}")
-        code, right = labels.index(label), np.zeros((len(labels),) * 2)
+        code = labels.index(label)
+        right = np.zeros((len(labels),) * 2)
         right[code, code] = 1
         all_of = np.zeros_like(right)
         all_of[(code, slice(None)) if of == "true" else (slice(None), code)] = 1

@@ -59,8 +59,13 @@ TRUSTED = sorted(
 of a file.
 """
 
-REPORT, CARD, REGISTRY, SUMS = "report.json", "README.md", "registry.yaml", "SHA256SUMS"
-MODEL, ONNX, PICKLE = "model.skops", "model.onnx", "model.pkl"
+REPORT = "report.json"
+CARD = "README.md"
+REGISTRY = "registry.yaml"
+SUMS = "SHA256SUMS"
+MODEL = "model.skops"
+ONNX = "model.onnx"
+PICKLE = "model.pkl"
 _FORMATS = {"skops": MODEL, "onnx": ONNX, "pickle": PICKLE}
 
 
@@ -108,7 +113,9 @@ def export(
     >>> round(found["spent"]["epsilon"], 6)
     1.0
     """
-    skops, report, chosen = _skops(), model.privacy_report(), {"skops", *formats}
+    skops = _skops()
+    report = model.privacy_report()
+    chosen = {"skops", *formats}
     unknown = sorted(chosen - _FORMATS.keys())
     if unknown:
         raise ValueError(f"formats={unknown} must be among {', '.join(_FORMATS)}")
@@ -193,7 +200,8 @@ def _checked(files: dict[str, bytes]) -> dict[str, Any]:
     if leaks:
         raise ValueError(f"this model is not private: {'; '.join(leaks)}")
     sections = {name: part for name, part in document.items() if name not in ("stored", "checksum")}
-    report, fields = PrivacyReport(sections, document["stored"]), {}
+    report = PrivacyReport(sections, document["stored"])
+    fields = {}
     if REGISTRY in files:
         fields = _checked_record(files[REGISTRY], report)
     if files[CARD].decode() != report.to_model_card(**fields):

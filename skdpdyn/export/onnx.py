@@ -100,7 +100,8 @@ def _is_text(column):
 
 
 def _shape_of_scaled_rows(operator):
-    rows, times = operator.inputs[0].type, 1 + (operator.raw_operator.missing_ == "indicator")
+    rows = operator.inputs[0].type
+    times = 1 + (operator.raw_operator.missing_ == "indicator")
     operator.outputs[0].type = type(rows)([rows.shape[0], times * rows.shape[1]])
 
 
@@ -124,7 +125,8 @@ def _convert_bounds(scope, operator, container):
     )
     from skl2onnx.common.data_types import guess_numpy_type, guess_proto_type
 
-    scaler, rows = operator.raw_operator, operator.inputs[0]
+    scaler = operator.raw_operator
+    rows = operator.inputs[0]
     low, high = scaler.bounds_.T
     start, stop = scaler.feature_range_
     parts = low, high, (stop - start) / (high - low), start
@@ -138,7 +140,8 @@ def _convert_bounds(scope, operator, container):
     if scaler.missing_ == "error":
         OnnxAdd(scaled, start, **named).add_to(scope, container)
         return
-    absent, scaled = OnnxIsNaN(rows, **version), OnnxAdd(scaled, start, **version)
+    absent = OnnxIsNaN(rows, **version)
+    scaled = OnnxAdd(scaled, start, **version)
     if scaler.missing_ == "pass":
         OnnxWhere(absent, rows, scaled, **named).add_to(scope, container)
         return
@@ -153,7 +156,8 @@ def _convert_row_map(scope, operator, container):
     from skl2onnx.algebra.onnx_ops import OnnxDiv, OnnxMatMul, OnnxMax, OnnxMul, OnnxSqrt, OnnxSub
     from skl2onnx.common.data_types import DoubleTensorType
 
-    mapper, rows = operator.raw_operator, operator.inputs[0]
+    mapper = operator.raw_operator
+    rows = operator.inputs[0]
     dtype = np.float64 if isinstance(rows.type, DoubleTensorType) else np.float32
     version = {"op_version": container.target_opset}
     n_features = mapper.n_features_in_
@@ -204,8 +208,10 @@ def _convert_cut(scope, operator, container):
     from skl2onnx.algebra.onnx_ops import OnnxAdd, OnnxMatMul, OnnxMax, OnnxMin
     from skl2onnx.common.data_types import guess_numpy_type
 
-    model, rows = operator.raw_operator, operator.inputs[0]
-    version, dtype = {"op_version": container.target_opset}, guess_numpy_type(rows.type)
+    model = operator.raw_operator
+    rows = operator.inputs[0]
+    version = {"op_version": container.target_opset}
+    dtype = guess_numpy_type(rows.type)
     numbers = (np.reshape(of, (-1, 1)) for of in (model.coef_, model.intercept_))
     coef, intercept = (of.astype(dtype) for of in numbers)
     low, high = (np.array([[of]], dtype) for of in (model.low, model.high))
@@ -215,7 +221,8 @@ def _convert_cut(scope, operator, container):
 
 
 def _shape_of_terms(operator):
-    kind, explainer = _number_type(operator), operator.raw_operator
+    kind = _number_type(operator)
+    explainer = operator.raw_operator
     operator.outputs[0].type = kind([operator.inputs[0].type.shape[0], explainer.centres.size])
 
 
@@ -241,8 +248,10 @@ def _convert_terms(scope, operator, container):
     )
     from skl2onnx.common.data_types import DoubleTensorType
 
-    explainer, inputs = operator.raw_operator, operator.inputs
-    expansion, row_map = explainer.expansion_, explainer.row_map
+    explainer = operator.raw_operator
+    inputs = operator.inputs
+    expansion = explainer.expansion_
+    row_map = explainer.row_map
     dtype = np.float64 if _number_type(operator) is DoubleTensorType else np.float32
     version = {"op_version": container.target_opset}
     tables, starts, one, other = _tables_of_columns(explainer)
@@ -267,7 +276,8 @@ def _convert_terms(scope, operator, container):
         return total
 
     mapped = added(*of_lengths)
-    ones, norm = np.ones((expansion.n_features, 1), dtype), np.array([[row_map.norm]], dtype)
+    ones = np.ones((expansion.n_features, 1), dtype)
+    norm = np.array([[row_map.norm]], dtype)
     square = OnnxMatMul(OnnxMul(mapped, mapped, **version), ones, **version)
     factor = OnnxDiv(norm, OnnxMax(OnnxSqrt(square, **version), norm, **version), **version)
     terms = OnnxMul(added(*of_terms), factor, output_names=operator.outputs, **version)
@@ -280,7 +290,8 @@ def _tables_of_columns(explainer):
     Then where each column's part starts in all that is read, and the places of both factors of each
     product of a pair.
     """
-    expansion, n_outputs = explainer.expansion_, len(explainer.weights)
+    expansion = explainer.expansion_
+    n_outputs = len(explainer.weights)
     numbers = np.hstack([explainer.weights[:, : expansion.n_cells].T, expansion.low])
     cells = np.split(numbers, expansion.starts[1:-1])
     tables = [np.hstack(of) for of in zip(cells, expansion.tables, strict=True)]
@@ -292,11 +303,16 @@ def _tables_of_columns(explainer):
 
 def _matrices_of_parts(explainer, starts):
     """Return matrices of cells and of products, and a constant: for terms, for lengths."""
-    expansion, row_map, weights = explainer.expansion_, explainer.row_map, explainer.weights
-    n_outputs, n_columns, n_terms = len(weights), len(expansion.columns), explainer.centres.shape[1]
+    expansion = explainer.expansion_
+    row_map = explainer.row_map
+    weights = explainer.weights
+    n_outputs = len(weights)
+    n_columns = len(expansion.columns)
+    n_terms = explainer.centres.shape[1]
     of_rows = np.zeros((starts[-1], n_outputs, n_terms))
     matrix = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
-    moved, centre = np.zeros((starts[-1], expansion.n_features)), row_map.centre.copy()
+    moved = np.zeros((starts[-1], expansion.n_features))
+    centre = row_map.centre.copy()
     for j, first in enumerate(starts[:-1]):
         of_rows[first + np.arange(n_outputs), np.arange(n_outputs), j] = 1.0
         part = expansion.slices[j]
@@ -317,7 +333,8 @@ def _read_text(values, column, table, dtype, version):
     """Return the node of levels of text; text of length 0 is missing."""
     from skl2onnx.algebra.onnx_ops import OnnxGather, OnnxLabelEncoder, OnnxReshape
 
-    missing, other = len(table) - 1, len(table) - 2
+    missing = len(table) - 1
+    other = len(table) - 2
     places = {"": missing} | {
         str(level): place
         for place, level in enumerate(column.levels)
@@ -352,10 +369,12 @@ def _read_cells(values, column, table, dtype, version):
     kind = TensorProto.DOUBLE if dtype == np.float64 else TensorProto.FLOAT
     if isinstance(column, Levels):
         within = OnnxEqual(values, np.array([column.levels], dtype), **version)
-        base, moves = table[-2], table[:-2] - table[-2]
+        base = table[-2]
+        moves = table[:-2] - table[-2]
     else:
         within = OnnxGreaterOrEqual(values, column.edges[None].astype(dtype), **version)
-        base, moves = table[0], np.diff(table[:-1], axis=0)
+        base = table[0]
+        moves = np.diff(table[:-1], axis=0)
     moved = OnnxMatMul(OnnxCast(within, to=kind, **version), moves.astype(dtype), **version)
     shifted = OnnxAdd(moved, base[None].astype(dtype), **version)
     missing = table[-1:].astype(dtype)

@@ -22,9 +22,12 @@ SEEN = 1.0  # the same above the norm of noise in all directions that do not cou
 # A coefficient is refused if this part of it, squared, lies in directions that are not carried
 LEAST_PART = 0.01
 # The weakest direction may have as much less than the mean; and advice errs on the side of more
-USUAL, LATER = 3.0, 1.25
-TOTAL, TOTAL_SHARE = "weight of rows", 0.005
-_NAMED, _MOST_NAMES = 0.3, 4  # least load of a column over the largest, and how many are named
+USUAL = 3.0
+LATER = 1.25
+TOTAL = "weight of rows"
+TOTAL_SHARE = 0.005
+_NAMED = 0.3
+_MOST_NAMES = 4  # least load of a column over the largest, and how many are named
 
 
 def row_by_row(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
@@ -106,7 +109,8 @@ def shares_of_coordinates(
     Rows will have up to ``n_features`` columns. ``adds_up``: whether their weights add up to the
     number of records.
     """
-    n_samples, mu = rows.n_records, budget.mu * ROUNDS_DOWN
+    n_samples = rows.n_records
+    mu = budget.mu * ROUNDS_DOWN
     if rows.is_sparse or strength_of(n_samples, mu, budget.adjacency) < LEAST_STRENGTH:
         return {}
     options = {"is_sparse": False, "centred": intercept}
@@ -126,7 +130,8 @@ def with_total(rows: LocalRows, spending: Spending) -> Any:
 
 def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> Coordinates:
     """Buy coordinates if ``spending`` has shares for them; ``rows`` have a map to the unit ball."""
-    n_features, radius = rows.shape[1], rows.map.radius
+    n_features = rows.shape[1]
+    radius = rows.map.radius
     constant = 1 / math.sqrt(n_features) if intercept else 0.0
     options = {"is_sparse": False, "centred": intercept}
     names = shares_of(rows.n_records, n_features, spending.mu, spending.adjacency, **options)
@@ -134,7 +139,9 @@ def learn_coordinates(rows: LocalRows, spending: Spending, intercept: bool) -> C
     if not shares:
         return Coordinates(np.zeros(n_features), np.eye(n_features), constant)
     plain: Any = LocalRows(rows.X, None, rows.weight if rows.weight.size else None, None, None)
-    plain.persons, plain.most_rows, plain.total = rows.persons, rows.most_rows, rows.total
+    plain.persons = rows.persons
+    plain.most_rows = rows.most_rows
+    plain.total = rows.total
     strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
     quantile = kept_weight(strength, n_features)
     conditioner = Conditioner(
@@ -213,7 +220,8 @@ def inverted(moment: Moment, least: float = 0.0) -> Inverse:
     blind_factor = LATER * USUAL * least / usual if usual < USUAL * least else math.inf
     strong = vectors[:, n_weak:]
     matrix = (strong / values[n_weak:]) @ strong.T
-    weak, blind = vectors[:, :n_weak].T, vectors[:, :n_blind].T
+    weak = vectors[:, :n_weak].T
+    blind = vectors[:, :n_blind].T
     return Inverse(matrix, weak, blind, float(factor), float(blind_factor))
 
 
@@ -262,7 +270,8 @@ def estimates(
     cov = units @ covariance @ units.T
     hidden = _hidden(units @ inverse.blind.T / np.sqrt(sizes)[:, None], np.isinf(factor), names)
     unknown = ~np.isnan(factor)
-    cov[unknown], cov[:, unknown] = math.nan, math.nan
+    cov[unknown] = math.nan
+    cov[:, unknown] = math.nan
     return Estimates(np.where(unknown, math.nan, units @ theta), cov, factor, hidden)
 
 

@@ -70,12 +70,16 @@ def counted(
         score, curvature = np.zeros((2, len(rows)))
         past = np.zeros((2, *rows.shape))
         for j in range(rows.shape[1]):
-            row, of = rows[:, j], products[:, :, j]
-            p, w, along_itself = probability[row], weight[row], of[:, j]
+            row = rows[:, j]
+            of = products[:, :, j]
+            p = probability[row]
+            w = weight[row]
+            along_itself = of[:, j]
             along = np.cumsum(past[0] * of, axis=1)[:, -1]  # in order, each sum rounded
             steps = w * p, w * (p - 1)
             scores = [score + 2 * step * along + step**2 * along_itself for step in steps]
-            bent, squares = terms[row, 1], np.cumsum(past[1] * of**2, axis=1)[:, -1]
+            bent = terms[row, 1]
+            squares = np.cumsum(past[1] * of**2, axis=1)[:, -1]
             curved = curvature + 2 * bent * squares + (bent * along_itself) ** 2
             within = exists[:, j] & (np.maximum(*scores) <= score_limit)
             within &= curved <= curvature_limit

@@ -14,8 +14,10 @@ from skdpdyn.privacy.checks import is_auto
 from skdpdyn.training.additive import is_text, numbers_in, public_levels, seen_levels
 from skdpdyn.training.base import quoting_no_records, refuse_dates
 
-COUNTS_OF_LEVELS, LEVELS_SHARE = "counts of levels", 0.03
-POOLED, KNOWN = "other (pooled)", "known"
+COUNTS_OF_LEVELS = "counts of levels"
+LEVELS_SHARE = 0.03
+POOLED = "other (pooled)"
+KNOWN = "known"
 # A level's variance among rows of length 1 is its part of the records over the number of columns.
 # Noise on the moment that finds coordinates has a norm of about the root of the number of numbers
 # and levels over the strength: what is told has this many times that
@@ -70,7 +72,8 @@ class Cells:
         numbers = [quoting_no_records(numbers_in, X[key]) for key in numeric]
         codes = [2 * np.isnan(of) for of, key in zip(numbers, numeric, strict=True) if key in gaps]
         keys = [key for key in X.columns if key in categories]
-        columns, private = [public_levels(key, categories[key]) for key in keys], {}
+        columns = [public_levels(key, categories[key]) for key in keys]
+        private = {}
         for j, (key, column) in enumerate(zip(keys, columns, strict=True)):
             if column.learnt:
                 private[j] = quoting_no_records(seen_levels, X[key])
@@ -79,7 +82,8 @@ class Cells:
         columns += [Levels((KNOWN,))] * (len(keys) - len(columns))
         coded = Coded(np.column_stack(codes), Expansion(tuple(columns), 0, 0.0))
         coded.private_levels = private
-        of_numbers, pairs = np.zeros((len(X), 1)), np.empty((0, 2))
+        of_numbers = np.zeros((len(X), 1))
+        pairs = np.empty((0, 2))
         missing = np.zeros((len(X), 1), dtype=bool)
         if numeric:
             pairs = bounds_by_column(bounds, "bounds", len(numeric), numeric, partly=True)
@@ -93,7 +97,8 @@ class Cells:
 
     def most_columns(self, strength: float) -> int:
         """Return how many columns there can be, public: parts of levels add up to 1 a column."""
-        n_columns, n_cells = len(self.keys), self.coded.expansion.n_cells
+        n_columns = len(self.keys)
+        n_cells = self.coded.expansion.n_cells
         most = int((n_columns / self.noise(strength)) ** (2 / 3)) + 1
         return (
             len(self.names)
@@ -110,15 +115,19 @@ class Cells:
         of a column are pooled, or count as its reference, the commonest, where they are too few
         together.
         """
-        parts, n_numbers = counts / n_records, len(self.names)
+        parts = counts / n_records
+        n_numbers = len(self.names)
         most = self.most_columns(strength) - n_numbers - len(self.keys)
         ranked = enumerate(sorted(parts.tolist(), reverse=True)[:most], 1)
         noise = self.noise(strength)
         enough = [part for k, part in ranked if part >= noise * math.sqrt(n_numbers + k)]
-        least, start, of_columns = min(enough, default=2.0), 0, []
+        least = min(enough, default=2.0)
+        start = 0
+        of_columns = []
         for key, column in zip(self.keys, columns, strict=True):
             of = parts[start : start + column.n_cells]
-            start, reference = start + column.n_cells, int(np.argmax(of))
+            start = start + column.n_cells
+            reference = int(np.argmax(of))
             labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
             is_frequent = of >= least
             dummies = {

@@ -190,7 +190,8 @@ PrivateRidge
         return -expected.width if expected.answered >= _ENOUGH else -math.inf
 
     with SILENCE:  # of seeds and large budgets: no record is read
-        sizes, epsilons = several(n_samples), several(epsilon)
+        sizes = several(n_samples)
+        epsilons = several(epsilon)
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
         if solve_for == "epsilon":
@@ -238,7 +239,8 @@ def _law(model: Any, guesses: dict[str, float]) -> _Law:
     if hasattr(model, "classes"):
         labels = listed(model.classes)
         classes = np.arange(3 if labels is None else len(labels))
-        facts, curvature = {"classes": classes}, 0.5 / classes.size  # of equally frequent classes
+        facts = {"classes": classes}
+        curvature = 0.5 / classes.size  # of equally frequent classes
         return _Law(facts, lambda g, m: g.choice(classes, m.size), lambda m: m + curvature)
     facts = {"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}
     return _Law(facts, lambda g, m: g.standard_normal(m.size))
@@ -255,7 +257,8 @@ def _expected(
     rare = min(law.usual, 1 - law.usual) if 0 < law.usual < 1 else 1.0
     n_drawn = int(min(n_samples, max(_ROWS, 50 * n_features, 500 / rare)))
     budget = of_more(budget, math.sqrt(n_samples / n_drawn))
-    answered, widths = np.zeros((2, _FITS)), [np.empty(0), np.empty(0)]
+    answered = np.zeros((2, _FITS))
+    widths = [np.empty(0), np.empty(0)]
     for fit, generator in enumerate(generators(0, _FITS)):
         normals = generator.standard_normal((n_drawn, n_features))
         skewed = (np.exp(normals) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e)

@@ -245,7 +245,8 @@ PrivateRidge
     check_random_state(random_state)
     checked_flag(robust, "robust")
     equal_rows = check_equal_rows(model, equal_rows, groups)
-    confidence, unit = checked_confidence(confidence), unit_of(groups, unit)
+    confidence = checked_confidence(confidence)
+    unit = unit_of(groups, unit)
     model = _regression(model, X, exposure)
     budget = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
@@ -259,7 +260,8 @@ PrivateRidge
         weights = _weights(model, sample_weight, at_risk, reading.X.shape[0])
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         reading, request = resolved(model, reading)
-        one_hot, pairs = _places(model, one_hot), _checked_pairs(interactions, model, cells)
+        one_hot = _places(model, one_hot)
+        pairs = _checked_pairs(interactions, model, cells)
         columns = Columns(_open_bounds(model, bounds, one_hot, cells), one_hot, cells, pairs)
         fitted = _Fit.of(model, reading, Preparation.of(request), columns, unit, robust)
         model._public_columns_ = (
@@ -272,7 +274,8 @@ PrivateRidge
 
 def _table(fitted, confidence, estimates, notes, of_residuals):
     """Return the table of a regression that ran."""
-    model, robust = fitted.model, ", robust" if fitted.robust else ""
+    model = fitted.model
+    robust = ", robust" if fitted.robust else ""
     return PrivateSummary.of(
         estimates,
         names=fitted.names,
@@ -381,22 +384,26 @@ class Units:
         """Return units of columns within bounds; without an intercept nothing takes a shift up."""
         if not intercept:
             bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
-        pairs, size = [pair for of in products for pair in of], len(bounds)
+        pairs = [pair for of in products for pair in of]
+        size = len(bounds)
         n_long = size - sum(max(len(group) - 1, 0) for group in one_hot)
         ends = [np.outer(bounds[i], bounds[j]) for i, j in pairs]
         bounds = np.vstack([bounds, *([of.min(), of.max()] for of in ends)])
-        slopes, shifts = np.diag(2 / np.diff(bounds)[:, 0]), -bounds.sum(axis=1)
+        slopes = np.diag(2 / np.diff(bounds)[:, 0])
+        shifts = -bounds.sum(axis=1)
         shifts = shifts / np.diff(bounds)[:, 0]
         alone = np.diag(slopes).copy(), shifts.copy()
         for group in one_hot if intercept else []:
-            alone[0][group], alone[1][group] = 1.0, 0.0
+            alone[0][group] = 1.0
+            alone[1][group] = 0.0
             *corners, reference = helmert(len(group) + 1).T
             low, high = bounds[group].T
             slopes[np.ix_(group, group)] = (corners - reference) / (high - low)[:, None]
             shifts[group] = reference - low @ slopes[np.ix_(group, group)]
         for k, (i, j) in enumerate(pairs, size):
             (a, b), (of_a, of_b) = (part[[i, j]] for part in alone)
-            slopes[[k, i, j], k], shifts[k] = (a * b, a * of_b, of_a * b), of_a * of_b
+            slopes[[k, i, j], k] = (a * b, a * of_b, of_a * b)
+            shifts[k] = of_a * of_b
         radius = math.sqrt(n_long + sum(map(bool, products)))
         return cls(bounds, slopes, shifts, radius, one_hot, pairs)
 
@@ -453,7 +460,8 @@ class Columns:
 
     def most(self, budget: Budget, rows: LocalRows) -> int:
         """Return how many columns there can be, which is public."""
-        most, sizes = rows.shape[1], {}
+        most = rows.shape[1]
+        sizes = {}
         if self.cells is not None:
             strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
             most = self.cells.most_columns(strength)
@@ -466,7 +474,9 @@ class Columns:
         self, model: Any, rows: LocalRows, reading: Reading, spending: Spending
     ) -> tuple[LocalRows, Units, str]:
         """Return rows in units of their bounds, and the levels; what is not known is bought."""
-        rows, one_hot, notes = copy(rows), self.one_hot, ""
+        rows = copy(rows)
+        one_hot = self.one_hot
+        notes = ""
         if self.cells is not None:  # missing numbers count in no cell
             rows.X = np.where(self.cells.missing, np.nan, rows.X)[:, : len(self.bounds)]
         bounds = ranges_of(rows, self.bounds, spending)
@@ -475,10 +485,12 @@ class Columns:
         if self.cells is not None:
             coded = replace(reading, X=self.cells.coded)
             levels, codes = self._buy_levels(rows, coded, spending)
-            names, dummies = [*self.cells.names, *levels.names], levels.columns(codes)
+            names = [*self.cells.names, *levels.names]
+            dummies = levels.columns(codes)
             one_hot = levels.one_hot(len(self.bounds))
             if not names:  # all levels are pooled
-                names, dummies = [POOLED], [np.zeros(len(codes))]
+                names = [POOLED]
+                dummies = [np.zeros(len(codes))]
             of_numbers = np.where(np.isnan(rows.X), bounds.mean(axis=1), rows.X)
             bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
             rows.X = np.column_stack([of_numbers, *dummies])
@@ -503,7 +515,8 @@ class Columns:
         if coded.X.private_levels:
             coded = with_bought_levels(coded, rows.most_rows, spending)
         of_rows: Any = coded.rows(rows.most_rows)
-        columns, codes = coded.X.expansion.columns, of_rows.X.codes
+        columns = coded.X.expansion.columns
+        codes = of_rows.X.codes
         sensitivity = spending.per_square * math.sqrt(len(columns))
         counts = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts(), sensitivity)
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
@@ -535,7 +548,8 @@ class _Fit:
             budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
         begun = Spending(budget, preparation.shares, *generators(model.random_state))
         reading = preparation.first(model, reading, begun)
-        target, rows = reading.target, reading.rows(preparation.request.most_rows)
+        target = reading.target
+        rows = reading.rows(preparation.request.most_rows)
         if target.codes is not None:
             rows = rows.with_classes(target.codes)
         if target.total is not None and not reading.equal_rows and reading.weights is None:
@@ -550,11 +564,16 @@ class _Fit:
 
     def run(self) -> tuple[Estimates, str, dict[str, float]]:
         """Buy and publish everything; return estimates, their notes, and numbers beside them."""
-        model, rows, intercept = self.model, self.rows, bool(self.model.fit_intercept)
-        budget, n_samples, equal = self.begun.budget, rows.n_records, self.reading.equal_rows
+        model = self.model
+        rows = self.rows
+        intercept = bool(self.model.fit_intercept)
+        budget = self.begun.budget
+        n_samples = rows.n_records
+        equal = self.reading.equal_rows
         adds_up = not equal and self.reading.weights is None
         shares, records = self.columns.shares(budget, rows)
-        shares, most = self.preparation.shares | shares, self.columns.most(budget, rows)
+        shares = self.preparation.shares | shares
+        most = self.columns.most(budget, rows)
         shares |= shares_of_coordinates(rows, most, budget, intercept, adds_up)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.link, left, intercept, self.robust)
@@ -624,7 +643,9 @@ class _Fit:
 
     def _units(self, columns, coordinates):
         """Return the matrix and the shift that make parameters for X of those of coordinates."""
-        n_features, intercept, shift = len(columns.bounds), bool(self.model.fit_intercept), 0.0
+        n_features = len(columns.bounds)
+        intercept = bool(self.model.fit_intercept)
+        shift = 0.0
         to_x = columns.slopes / columns.radius
         if intercept:
             to_x = np.vstack([to_x, columns.shifts / columns.radius])
@@ -639,7 +660,8 @@ class _Fit:
 
     def _publish(self, scored: Scored, columns: Units, units, shift):
         """Set the attributes of a fitted model; each row is in the ball around all bounds."""
-        model, link = self.model, self.link
+        model = self.model
+        link = self.link
         parameters = scored.theta.reshape(link.n_outputs, -1) @ units.T + shift
         intercept = parameters[:, -1] if model.fit_intercept else np.zeros(link.n_outputs)
         coef = parameters[:, : model.n_features_in_]
@@ -647,15 +669,19 @@ class _Fit:
             coef = np.vstack([np.zeros(coef.shape[1]), coef])  # the reference
             intercept = np.append(0.0, intercept)
         if not isinstance(link, Classes):
-            coef, intercept = coef[0], float(intercept[0])
+            coef = coef[0]
+            intercept = float(intercept[0])
         if not np.all(np.isfinite(coef)):
             raise FloatingPointError("the parameters overflowed: there are too few records")
-        model.coef_, model.intercept_ = coef, intercept
-        model.n_samples_, model.solver_ = self.rows.n_records, "private_regression"
+        model.coef_ = coef
+        model.intercept_ = intercept
+        model.n_samples_ = self.rows.n_records
+        model.solver_ = "private_regression"
         largest = np.abs(columns.bounds).max(axis=1)
         model.data_norm_ = float(np.linalg.norm(largest)) * (1 + 1e-9)
         model.intercept_scaling_ = float(bool(model.fit_intercept))
-        model.alpha_, model.conditioning_ = 0.0, None
+        model.alpha_ = 0.0
+        model.conditioning_ = None
         for name, value in self.attributes.items():
             setattr(model, name, value)
 

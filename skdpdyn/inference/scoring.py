@@ -37,15 +37,23 @@ from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.counts import base_rate, shares_of_rate
 from skdpdyn.training.parts import TARGET_SCALE
 
-START, DISPERSION, SCORES = "class counts", "mean square", "scores"
-LIMIT, CUT, GRADIENT, CURVATURE = "residuals {}", "cut {}", "gradient {}", "curvature {}"
+START = "class counts"
+DISPERSION = "mean square"
+SCORES = "scores"
+LIMIT = "residuals {}"
+CUT = "cut {}"
+GRADIENT = "gradient {}"
+CURVATURE = "curvature {}"
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
-LIMIT_QUANTILE, BEYOND, LEAST_COUNT = 0.95, 2.0, 2.0
+LIMIT_QUANTILE = 0.95
+BEYOND = 2.0
+LEAST_COUNT = 2.0
 LONG_TAIL = 0.004  # part of residuals beyond the limit above which it grows
 # A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
 # variance over that of what it hides, since curvature no longer tells where noise is small
-RARE, MOST_NOISE = 5.0, 5.25
+RARE = 5.0
+MOST_NOISE = 5.25
 # Noise on the covariance of scores over their mean variance, beyond which it adds to errors
 LARGEST_VARIANCE_NOISE = 0.25
 _MOST_RAW = 700.0  # of which exp is finite
@@ -61,7 +69,10 @@ class Link(ABC):
     step each; after the last curvature it is the same.
     """
 
-    n_outputs, n_averaged, limits, measures = 1, 2, False, False
+    n_outputs = 1
+    n_averaged = 2
+    limits = False
+    measures = False
     ratio: str | None = None
     gradients: tuple[float, ...] = GRADIENT_SHARES
     curvatures: tuple[float, ...] = CURVATURE_SHARES
@@ -174,7 +185,8 @@ class Bought(Link):
     def limit(self, residuals, rows, buy):
         """See `Link.limit`."""
         distances = rows.with_numbers(np.abs(residuals[:, 0]))
-        distances.exposure, distances.common = np.empty(0), 1.0
+        distances.exposure = np.empty(0)
+        distances.common = 1.0
         counts = partial(distances.counts, "distances")
         quantile = buy(counts, self.largest / BEYOND, LIMIT_QUANTILE, rows.mass, octaves=10)
         return max(BEYOND * quantile, self.least)
@@ -242,8 +254,10 @@ class Counts(Bought):
 class Numbers(Bought):
     """Numbers in [-1, 1]; the loss is half of the squared error."""
 
-    n_averaged, measures = 3, True
-    gradients, curvatures = (0.04, 0.1, 0.25, 0.5), (0.1,)  # the curvature is the same everywhere
+    n_averaged = 3
+    measures = True
+    gradients = (0.04, 0.1, 0.25, 0.5)
+    curvatures = (0.1,)  # the curvature is the same everywhere
 
     def residuals(self, raw, rows):
         """See `Link.residuals`."""
@@ -301,7 +315,8 @@ class Scored:
 
     def explained(self, constant: float) -> float:
         """Return the variance of raw predictions, without what errors of estimates add to it."""
-        matrix, slopes = self.curvature.matrix, self.theta[:-1]
+        matrix = self.curvature.matrix
+        slopes = self.theta[:-1]
         along = matrix[:-1, -1]
         centred = matrix[:-1, :-1] - np.outer(along, along) / matrix[-1, -1]
         variance = slopes @ centred @ slopes - np.sum(centred * self.covariance[:-1, :-1])
@@ -338,28 +353,38 @@ class Scoring:
         spread: float = 1.0,
         in_time: bool = False,
     ) -> None:
-        self.rows, self.link, self.spending, self.spread = rows, link, spending, spread
-        self.square, self.constant = coordinates.square, coordinates.constant
+        self.rows = rows
+        self.link = link
+        self.spending = spending
+        self.spread = spread
+        self.square = coordinates.square
+        self.constant = coordinates.constant
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
         self.growth = room_to_grow(strength, rows.shape[1])
         self.reach = reach(strength, link.n_outputs * rows.shape[1])
         self.blocks = list(coordinates.blocks(rows, self.reach))
         self.n_coordinates = self.blocks[0][1].shape[1]
         # how far a record moves sums, in units of the longest full row, and the weight of its rows
-        self.most_score, self.most_curvature, self.row_weight = 1.0, self.reach, 1
-        self.in_time, self.usual, self.cut = in_time, math.inf, None
+        self.most_score = 1.0
+        self.most_curvature = self.reach
+        self.row_weight = 1
+        self.in_time = in_time
+        self.usual = math.inf
+        self.cut = None
         self.has_long_tail = False
         if in_time:
             most = MOST_SCORE, most_curvature(self.n_coordinates)
             self.most_score, self.most_curvature = (self.growth * bound for bound in most)
-            self.spread, self.row_weight = 1.0, rows.most_rows
+            self.spread = 1.0
+            self.row_weight = rows.most_rows
             _, z, weight = zip(*self.blocks, strict=True)
             self.blocks = [(slice(None), np.vstack(z), rows.most_rows * np.concatenate(weight))]
 
     def run(self) -> Scored:
         """Take all steps, and return the estimates."""
         steps: list[tuple] = []
-        link, grown = self.link, False
+        link = self.link
+        grown = False
         theta = np.zeros((link.n_outputs, self.n_coordinates))
         if self.constant:
             start, self.usual = link.start(self.rows, self.spending)
@@ -374,10 +399,12 @@ class Scoring:
                 steps = steps if self.has_long_tail == grown else []  # of the same limit alone
                 grown = self.has_long_tail
                 limit = self._grown(CUT.format(k), np.abs(residuals[:, 0]), limit)
-            terms, of_outputs = self._bounded(residuals, limit), link.curvature(raw, self.rows)
+            terms = self._bounded(residuals, limit)
+            of_outputs = link.curvature(raw, self.rows)
             if link.n_outputs == 1:
                 weights = self._row_weights(terms[:, 0], of_outputs(0, 0), plain)
-                terms, of_outputs = terms * weights[:, None], partial(_times, weights, of_outputs)
+                terms = terms * weights[:, None]
+                of_outputs = partial(_times, weights, of_outputs)
             gradient, std = self._gradient(k, theta, terms, limit)
             if k < len(link.curvatures):
                 curvature = self._curvature(k, theta, of_outputs, plain)
@@ -390,7 +417,8 @@ class Scoring:
         """Return the mean of the last steps' estimates, with the covariance of its errors."""
         noise = 1 / sum(std**-2 for _, _, std in steps)
         inverse = inverted(curvature, noise / MOST_NOISE if is_rare else 0.0)
-        last, size = steps[-1][0], steps[-1][0].size
+        last = steps[-1][0]
+        size = steps[-1][0].size
         precisions = np.array([std**-2 for _, _, std in steps])
         pull = sum(p * (inverse.matrix @ g) for p, (_, g, _) in zip(precisions, steps, strict=True))
         mean = precisions @ np.array([theta for theta, _, _ in steps]) / precisions.sum()
@@ -452,7 +480,8 @@ class Scoring:
         _, z, weight = self.blocks[0]
         most_score = self.most_score * limit * math.sqrt(self.square)
         most_curvature = self.most_curvature * largest * self.square
-        rows, y = self.rows, self.rows.y
+        rows = self.rows
+        y = self.rows.y
         return weights * counted(
             rows.persons,
             z,
@@ -469,7 +498,8 @@ class Scoring:
         with one_blas_thread():
             for part, z, weight in self.blocks:
                 total += (terms[part] * weight[:, None]).T @ z
-        name, moved = GRADIENT.format(k), self.most_score * self.spending.per_record
+        name = GRADIENT.format(k)
+        moved = self.most_score * self.spending.per_record
         sensitivity = limit * math.sqrt(self.square) * (moved + self._rounding(theta))
         noisy = self.spending.release(name, total.ravel(), sensitivity)
         return noisy, sensitivity * self.spending.noise_multiplier(name)
@@ -519,7 +549,8 @@ class Scoring:
 
     def _scores(self, theta, terms, limit):
         """Return the noisy sum over records of outer(s, s), s the score of all rows of one."""
-        persons, width = self.rows.persons, terms.shape[1] * self.n_coordinates
+        persons = self.rows.persons
+        width = terms.shape[1] * self.n_coordinates
         total = np.zeros((width, width))
         owner = None if persons is None else persons.owners()
         by_record = np.zeros((0 if persons is None else persons.n_persons, width))

@@ -85,7 +85,8 @@ def person_periods(
             raise ValueError(message)
     last = np.minimum(np.searchsorted(times, durations), times.size - 1)
     early = (events == 0) & (durations < (np.append(0.0, times)[last] + times[last]) / 2)
-    last, at_risk = np.maximum(last - early, 0), ~(early & (last == 0))
+    at_risk = ~(early & (last == 0))
+    last = np.maximum(last - early, 0)
     groups = np.repeat(np.arange(durations.size), last + 1)
     period = np.arange(groups.size) - np.repeat(np.cumsum(last + 1) - last - 1, last + 1)
     happens = (events == 1) & (durations <= times[-1])
@@ -164,7 +165,8 @@ class SurvivalCurve:
         ValueError
             If the table has another number of coefficients.
         """
-        times, x = np.asarray(times, dtype=np.float64), np.asarray(x, dtype=np.float64)
+        times = np.asarray(times, dtype=np.float64)
+        x = np.asarray(x, dtype=np.float64)
         n_periods = times.size
         if n_periods + x.size != len(table.names):
             raise ValueError(

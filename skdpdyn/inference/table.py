@@ -238,7 +238,8 @@ class PrivateSummary(Shown):
             If a name is not one of ``names``, or none is given.
         """
         chosen = self._places(names)
-        coef, cov = self.coef[chosen], self.cov[np.ix_(chosen, chosen)]
+        coef = self.coef[chosen]
+        cov = self.cov[np.ix_(chosen, chosen)]
         is_answered = np.isfinite(cov).all()
         statistic = float(coef @ np.linalg.solve(cov, coef)) if is_answered else math.nan
         return WaldTest(statistic, len(chosen), float(special.chdtrc(len(chosen), statistic)))
@@ -271,7 +272,8 @@ class PrivateSummary(Shown):
         value, gradient = self._mean(X, weights)
         if against is not None:
             less, of_less = self._mean(against, weights)
-            value, gradient = value - less, gradient - of_less
+            value = value - less
+            gradient = gradient - of_less
         return self._estimate(value, gradient)
 
     def marginal_effects(self, X: Any, *, weights: Any = None) -> dict[str, Estimate]:
@@ -299,7 +301,8 @@ class PrivateSummary(Shown):
         """
         rows, raw = self._raw(X)
         part = _parts(weights, len(rows))
-        slope, bend = part @ self._slope(raw), (part * self._bend(raw)) @ rows
+        slope = part @ self._slope(raw)
+        bend = (part * self._bend(raw)) @ rows
         return {
             name: self._estimate(slope * self.coef[j], slope * of + self.coef[j] * bend)
             for j, (name, of) in enumerate(zip(self.names, np.eye(len(self.names)), strict=True))

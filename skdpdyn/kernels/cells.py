@@ -13,8 +13,11 @@ from numba import types
 from skdpdyn.kernels.jit import entry, inner, readonly, writable
 
 _i64 = types.int64
-_numbers, _places, _table = readonly(np.float64), readonly(np.int64), readonly(np.float64, 2)
-_sums, _sums_of_rows = writable(np.float64), writable(np.float64, 2)
+_numbers = readonly(np.float64)
+_places = readonly(np.int64)
+_table = readonly(np.float64, 2)
+_sums = writable(np.float64)
+_sums_of_rows = writable(np.float64, 2)
 
 
 def _of_codes(*kinds: Any) -> Callable:
@@ -38,7 +41,8 @@ def _of_codes(*kinds: Any) -> Callable:
 def _write_low(codes, r, starts, low, low_starts, out):
     """Write the numbers of each cell of a row that products multiply."""
     for j in range(codes.shape[1]):
-        cell, first = np.uintp(starts[j]) + np.uintp(codes[r, j]), low_starts[j]
+        cell = np.uintp(starts[j]) + np.uintp(codes[r, j])
+        first = low_starts[j]
         for k in range(low_starts[j + 1] - first):
             out[first + k] = low[cell, k]
 
@@ -50,7 +54,8 @@ def write_products(codes, starts, low, low_starts, places, weights, out):
     for r in range(codes.shape[0]):
         _write_low(codes, r, starts, low, low_starts, of_row)
         for p in range(weights.size):
-            one, other = np.uintp(places[0, p]), np.uintp(places[1, p])
+            one = np.uintp(places[0, p])
+            other = np.uintp(places[1, p])
             out[r, p] = of_row[one] * of_row[other] * weights[p]
 
 
@@ -70,7 +75,8 @@ def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, f
         for k in range(ends.size - 1):
             dot = 0.0
             for p in range(ends[k], ends[k + 1]):
-                one, other = np.uintp(places[0, p]), np.uintp(places[1, p])
+                one = np.uintp(places[0, p])
+                other = np.uintp(places[1, p])
                 dot += weights[starts[n_columns] + p] * of_row[one] * of_row[other]
             out[r, n_columns + k] = (dot - centre[n_columns + k]) * factor[r]
 

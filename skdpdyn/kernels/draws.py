@@ -21,7 +21,8 @@ def _number_in_block(generator, law):
 
     The first number that exceeds a uniform one is looked for.
     """
-    digit, c = generator.random() * _UNIFORM, 0
+    digit = generator.random() * _UNIFORM
+    c = 0
     while c < law.size and digit > law[c]:
         c += _DIGITS
     if c < law.size and digit == law[c]:
@@ -48,16 +49,21 @@ def _number_by_all_digits(generator, law, first, c):
 
 def draw_poisson(generator, step, numbers, index, batch):
     """Draw each row with exactly the same probability, independently; see `PoissonBatches`."""
-    block, threshold, law = np.int64(numbers[0]), numbers[1], numbers[2:]
+    block = np.int64(numbers[0])
+    threshold = numbers[1]
+    law = numbers[2:]
     unit = block / _UNIFORM
-    places, size = np.empty(law.size // _DIGITS + 1, np.int64), 0
+    places = np.empty(law.size // _DIGITS + 1, np.int64)
+    size = 0
     for start in range(0, index.size, block):
         before = size
         for c in range(_number_in_block(generator, law)):
-            i, fraction = -1, 0.0
+            i = -1
+            fraction = 0.0
             while i < c:  # another place than those before
                 number = generator.random() * block
-                places[c], i = np.int64(number), 0
+                places[c] = np.int64(number)
+                i = 0
                 fraction = number - places[c]
                 while i < c and places[i] != places[c]:
                     i += 1
@@ -73,7 +79,8 @@ def draw_poisson(generator, step, numbers, index, batch):
                     j -= 1
                 index[j] = np.uintp(row)
                 size += 1
-    batch[0], batch[1] = 0, size
+    batch[0] = 0
+    batch[1] = size
 
 
 def draw_fresh(generator, step, numbers, index, batch):
@@ -87,7 +94,8 @@ def draw_fresh(generator, step, numbers, index, batch):
             number = np.int64(generator.random() * _UNIFORM)
         j = i + number % left
         index[i], index[j] = index[j], index[i]
-    batch[0], batch[1] = 0, size
+    batch[0] = 0
+    batch[1] = size
 
 
 @cache
@@ -100,7 +108,8 @@ def compiled_draw(draw):
 
 def _drawn(draw, numbers, index, generator):
     """Return who is in a step, by its number, as the sampler draws it."""
-    draw, batch = compiled_draw(draw), np.empty(2, np.int64)
+    draw = compiled_draw(draw)
+    batch = np.empty(2, np.int64)
 
     def chosen(step):
         draw(generator, step, numbers, index, batch)
@@ -118,13 +127,15 @@ def law_of_block(k):
     """
     bits = 53 * _DIGITS
     more = 128  # for what is rounded away on the way
-    unit, block = 1 << (bits + more), 1 << k
+    unit = 1 << (bits + more)
+    block = 1 << k
     part = unit - (unit >> k)  # (1 - 2^-k) ** (2^k), by squares
     for _ in range(k):
         part = part * part >> (bits + more)
     if k == 0:  # one candidate
         return np.zeros(_DIGITS)
-    law, total = [], 0
+    law = []
+    total = 0
     for number in range(block):
         total += part
         if total >> more >= (1 << bits) - 1:

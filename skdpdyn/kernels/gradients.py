@@ -67,7 +67,8 @@ _ON_STACK = 4 * _CSR_ROWS
 _CACHED_BYTES = 2_000_000  # an X up to here is not prefetched
 _GATHERED_BYTES = 64_000  # of a batch's dense rows at a time
 # bytes of sums that stay in cache while a block is added; least number of columns
-_PANEL_BYTES, _MIN_PANEL = 16_000, 64
+_PANEL_BYTES = 16_000
+_MIN_PANEL = 64
 _PADDING = 16  # the largest register of single precision
 _FIVES = REGISTER_BYTES == 64  # whether five outputs have registers for their products
 _AHEAD = 32  # stored values to prefetch by
@@ -222,11 +223,14 @@ def _clip_several(residual, n_outputs, slope, limit, factor):
 def _four(place, i, n_features, column):
     """Return where a row of each stream has a column in X; beyond ``stop`` the last row."""
     first, quarter, _, stop = place
-    a, last = first + i, stop - 1
+    a = first + i
+    last = stop - 1
     b = a + quarter
     c = b + quarter
     d = c + quarter
-    b, c, d = b if b < last else last, c if c < last else last, d if d < last else last
+    b = b if b < last else last
+    c = c if c < last else last
+    d = d if d < last else last
     return (
         a * n_features + column,
         b * n_features + column,
@@ -264,16 +268,21 @@ def _no_room(residual, X, n_outputs, size):
 
 
 def _dense_dots_of_one(residual, X, n_outputs, place, weights, dots, room):
-    d, lanes, ahead = values_of(X).shape[1], dots.size // 4, _ahead(X, place)
+    d = values_of(X).shape[1]
+    lanes = dots.size // 4
+    ahead = _ahead(X, place)
     for i in range(place[2]):
         four = _four(place, i, d, 0)
         store_dots(dots, places(i, 0, 1, lanes, 4), weights, _ORIGIN, X, four, d, four[:2], ahead)
 
 
 def _dense_add_of_one(residual, X, n_outputs, place, steps, sums, room):
-    d, lanes, ahead = values_of(X).shape[1], steps.size // 4, _ahead(X, place)
+    d = values_of(X).shape[1]
+    lanes = steps.size // 4
+    ahead = _ahead(X, place)
     for i in range(place[2]):
-        four, of = _four(place, i, d, 0), load_numbers(steps, places(i, 0, 1, lanes, 4), 1)
+        four = _four(place, i, d, 0)
+        of = load_numbers(steps, places(i, 0, 1, lanes, 4), 1)
         add_rows(sums, _ORIGIN, of, X, four, d, four[2:], ahead)
 
 
@@ -303,7 +312,8 @@ overload(_tile_add, strict=False, prefer_literal=True)(lambda *of: _tile_add)
 
 
 def _dense_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
-    stride, block = weights.size // n_outputs, dots.size // n_outputs
+    stride = weights.size // n_outputs
+    block = dots.size // n_outputs
     fives, threes = _tiles(n_outputs)
     for i in range(place[2]):
         four = _four(place, i, values_of(X).shape[1], 0)
@@ -316,8 +326,11 @@ def _dense_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
 
 
 def _dense_add_of_several(residual, X, n_outputs, place, steps, sums, room):
-    stride, block, d = sums.size // n_outputs, steps.size // n_outputs, values_of(X).shape[1]
-    (fives, threes), ahead = _tiles(n_outputs), place[2] * d
+    stride = sums.size // n_outputs
+    block = steps.size // n_outputs
+    d = values_of(X).shape[1]
+    (fives, threes) = _tiles(n_outputs)
+    ahead = place[2] * d
     panel = _PANEL_BYTES // (n_outputs * sums.itemsize) // _PADDING * _PADDING
     panel = _MIN_PANEL if panel < _MIN_PANEL else panel
     for left in range(0, d, panel):
@@ -351,7 +364,8 @@ def _csr_streams(residual, X, n_outputs, n_weights, n_rows):
 
     Weights and sums take turns in the cache then, where both would not fit.
     """
-    size, most = n_weights // (512 if n_outputs == 1 else 3200) * 8, 5000 // n_outputs // 8 * 8
+    size = n_weights // (512 if n_outputs == 1 else 3200) * 8
+    most = 5000 // n_outputs // 8 * 8
     most = most if most < _CSR_ROWS else _CSR_ROWS
     size = size if size < most else most
     return _neighbours(n_rows, size if size > 8 else 8)
@@ -365,7 +379,8 @@ def _csr_room(residual, X, n_outputs, size):
 def _csr_dots_of_one(residual, X, n_outputs, place, weights, dots, room):
     values, columns, starts, ends = X
     for i in range(_count(place, dots.size)):
-        a, dot = np.uintp(place[0] + i), 0.0
+        a = np.uintp(place[0] + i)
+        dot = 0.0
         for p in range(np.uintp(starts[a]), np.uintp(ends[a])):
             dot += values[p] * weights[columns[p]]
         dots[i] = dot
@@ -374,7 +389,8 @@ def _csr_dots_of_one(residual, X, n_outputs, place, weights, dots, room):
 def _csr_add_of_one(residual, X, n_outputs, place, steps, sums, room):
     values, columns, starts, ends = X
     for i in range(_count(place, steps.size)):
-        a, step = np.uintp(place[0] + i), steps[i]
+        a = np.uintp(place[0] + i)
+        step = steps[i]
         for p in range(np.uintp(starts[a]), np.uintp(ends[a])):
             sums[columns[p]] += step * values[p]
 
@@ -382,11 +398,14 @@ def _csr_add_of_one(residual, X, n_outputs, place, steps, sums, room):
 def _csr_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
     """Write products of sixteen outputs at a time: they stay in registers for a whole row."""
     values, columns, starts, ends = X
-    block, zero, ones = dots.size // n_outputs, filled(0.0), filled(1.0)
+    block = dots.size // n_outputs
+    zero = filled(0.0)
+    ones = filled(1.0)
     # A helper for the prefetches would count references to its arrays: half as slow again.
     last = np.int64(columns.size - _AHEAD - 2 if weights.nbytes > _CACHED_WEIGHTS else 0)
     for i in range(_count(place, block)):
-        start, end = starts[np.uintp(place[0] + i)], ends[np.uintp(place[0] + i)]
+        start = starts[np.uintp(place[0] + i)]
+        end = ends[np.uintp(place[0] + i)]
         for k in range(0, n_outputs, 16):
             two = n_outputs - k > 8  # vectors
             edge = 15 if two else 7
@@ -399,9 +418,12 @@ def _csr_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
                         prefetch(weights, w + edge)
                         if two:
                             prefetch(weights, w + 8)
-                q, r = np.uintp(p), np.uintp(p + 1)
-                value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
-                other, v = filled(values[r]), np.int64(columns[r]) * n_outputs + k
+                q = np.uintp(p)
+                r = np.uintp(p + 1)
+                value = filled(values[q])
+                w = np.int64(columns[q]) * n_outputs + k
+                other = filled(values[r])
+                v = np.int64(columns[r]) * n_outputs + k
                 dot_a = multiply_add(value, load(weights, w), dot_a)
                 dot_b = multiply_add(other, load(weights, v), dot_b)
                 if two:
@@ -409,7 +431,8 @@ def _csr_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
                     dot_d = multiply_add(other, load(weights, v + 8), dot_d)
             if (end - start) % 2:
                 q = np.uintp(end - 1)
-                value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
+                value = filled(values[q])
+                w = np.int64(columns[q]) * n_outputs + k
                 dot_a = multiply_add(value, load(weights, w), dot_a)
                 dot_c = multiply_add(value, load(weights, w + 8), dot_c)
             store(room, k, multiply_add(ones, dot_b, dot_a))
@@ -431,7 +454,8 @@ def _csr_add_of_several(residual, X, n_outputs, place, steps, sums, room):
         for k in range(0, n_outputs, 16):
             two = n_outputs - k > 8
             edge = 15 if two else 7
-            step, other = load(room, k), load(room, k + 8)
+            step = load(room, k)
+            other = load(room, k + 8)
             for p in range(starts[a], ends[a]):
                 if p < last:
                     w = np.int64(columns[np.uintp(p + _AHEAD)]) * n_outputs + k
@@ -440,7 +464,8 @@ def _csr_add_of_several(residual, X, n_outputs, place, steps, sums, room):
                     if two:
                         prefetch(sums, w + 8)
                 q = np.uintp(p)
-                value, w = filled(values[q]), np.int64(columns[q]) * n_outputs + k
+                value = filled(values[q])
+                w = np.int64(columns[q]) * n_outputs + k
                 store(sums, w, multiply_add(value, step, load(sums, w)))
                 if two:
                     store(sums, w + 8, multiply_add(value, other, load(sums, w + 8)))
@@ -465,11 +490,13 @@ def _cell_room(residual, X, n_outputs, size):
 
 def _cell_dots(residual, X, n_outputs, place, weights, dots, room):
     codes, starts, _, _, places = X
-    stride, block = weights.size // n_outputs, dots.size // n_outputs
+    stride = weights.size // n_outputs
+    block = dots.size // n_outputs
     for i in range(_count(place, block)):
         a = np.uintp(place[0] + i)
         for k in range(n_outputs):
-            dot, of_output = 0.0, weights[k * stride : (k + 1) * stride]
+            dot = 0.0
+            of_output = weights[k * stride : (k + 1) * stride]
             for j in range(codes.shape[1]):
                 dot += of_output[np.uintp(starts[j]) + np.uintp(codes[a, j])]
             dots[k * block + i] = dot
@@ -484,7 +511,8 @@ def _look_up(X, start, count, room):
     """Write the numbers that products multiply, column by column: by row it takes three times."""
     codes, starts, low, low_starts, _ = X
     for j in range(codes.shape[1]):
-        of_column, first = np.uintp(j), np.uintp(low_starts[j])
+        of_column = np.uintp(j)
+        first = np.uintp(low_starts[j])
         for k in range(low_starts[j + 1] - low_starts[j]):
             of_rows = room[first + np.uintp(k)]
             for i in range(count):
@@ -500,9 +528,12 @@ def _say_products(room, places, weights, dots, at, block):
     """
     for lane in range(0, block, 32):
         to = at + lane
-        dot_a, dot_b = load(dots, to), load(dots, to + 8)
-        dot_c, dot_d = load(dots, to + 16), load(dots, to + 24)
-        p, n_products = 0, places.shape[1]
+        dot_a = load(dots, to)
+        dot_b = load(dots, to + 8)
+        dot_c = load(dots, to + 16)
+        dot_d = load(dots, to + 24)
+        p = 0
+        n_products = places.shape[1]
         while p < n_products:
             place = places[0, np.uintp(p)]
             a = b = c = d = filled(0.0)
@@ -527,17 +558,22 @@ def _say_products(room, places, weights, dots, at, block):
 
 def _cell_add(residual, X, n_outputs, place, steps, sums, room):
     codes, starts, _, _, places = X
-    stride, block = sums.size // n_outputs, steps.size // n_outputs
+    stride = sums.size // n_outputs
+    block = steps.size // n_outputs
     for i in range(_count(place, block)):
         a = np.uintp(place[0] + i)
         for k in range(n_outputs):
-            step, of_output = steps[k * block + i], sums[k * stride : (k + 1) * stride]
+            step = steps[k * block + i]
+            of_output = sums[k * stride : (k + 1) * stride]
             for j in range(codes.shape[1]):
                 of_output[np.uintp(starts[j]) + np.uintp(codes[a, j])] += step
     for k in range(n_outputs):
-        step, out = steps[k * block : (k + 1) * block], sums[k * stride + starts[-1] :]
+        step = steps[k * block : (k + 1) * block]
+        out = sums[k * stride + starts[-1] :]
         for p in range(places.shape[1]):
-            one, other, product = room[places[0, p]], room[places[1, p]], 0.0
+            one = room[places[0, p]]
+            other = room[places[1, p]]
+            product = 0.0
             for r in range(block):
                 product += step[r] * one[r] * other[r]
             out[p] += product
@@ -578,19 +614,25 @@ def gradients(
     Coefficients, as the rows' `layout` says, then the intercepts', then the sums of residual *
     offset, see `skdpdyn.data.row_map.RowMap.factors`.
     """
-    n_outputs, n_weights = intercept.size, weights.size
+    n_outputs = intercept.size
+    n_weights = weights.size
     rows, apart, step, reach = _streams(residual, X, n_outputs, n_weights, stop - start)
     lanes = (rows + 7) // 8 * 8  # of a stream in a block, in whole vectors
     block = 4 * lanes
     raw = _zeros(residual, n_outputs, block)
     slope = _zeros(residual, n_outputs, block)
-    target, scale = zeros_on_stack(_ON_STACK, block), zeros_on_stack(_ON_STACK, block)
-    limit, factor = zeros_on_stack(_ON_STACK, block), zeros_on_stack(_ON_STACK, block)
-    offset, room = zeros_on_stack(_ON_STACK, block), _room(residual, X, n_outputs, block)
+    target = zeros_on_stack(_ON_STACK, block)
+    scale = zeros_on_stack(_ON_STACK, block)
+    limit = zeros_on_stack(_ON_STACK, block)
+    factor = zeros_on_stack(_ON_STACK, block)
+    offset = zeros_on_stack(_ON_STACK, block)
+    room = _room(residual, X, n_outputs, block)
     # the same arrays, unless weights are of lower precision
-    dots, steps = _narrowed(X, raw, weights), _narrowed(X, slope, weights)
+    dots = _narrowed(X, raw, weights)
+    steps = _narrowed(X, slope, weights)
     sums = _narrowed(X, out[:n_weights], weights)
-    zero, ones = filled(0.0), filled(1.0)
+    zero = filled(0.0)
+    ones = filled(1.0)
     out[:] = 0  # from here on nothing takes memory: what failed would leave a part of the sum
     for first in range(start, start + reach, step):
         size = start + reach - first if start + reach - first < rows else rows
@@ -612,7 +654,8 @@ def gradients(
             prefetch(row_scale, ahead)
             prefetch(row_limit, ahead)
         for k in range(n_outputs):
-            constant, moved = filled(intercept[k]), filled(shift[k])
+            constant = filled(intercept[k])
+            moved = filled(shift[k])
             for i in range(0, block, 8):
                 lane = k * block + i
                 r = multiply_add(load(scale, i), load(dots, lane), constant)
@@ -622,7 +665,8 @@ def gradients(
         _slopes(residual, n_outputs, raw, target, slope)
         _clip(residual, n_outputs, slope, limit, factor)
         for k in range(n_outputs):
-            residuals, moved = zero, zero
+            residuals = zero
+            moved = zero
             for i in range(0, block, 8):
                 lane = k * block + i
                 r = multiply_add(load(slope, lane), load(factor, i), zero)
@@ -667,7 +711,8 @@ def _gather_csr(rows, index, first, count, out):
     """Copy the places of rows at ``count`` places of ``index``, from ``first`` on, into ``out``."""
     for i in range(count):
         row = np.uintp(index[first + i])
-        out[2][i], out[3][i] = rows[2][row], rows[3][row]
+        out[2][i] = rows[2][row]
+        out[3][i] = rows[3][row]
 
 
 def _gather_cells(rows, index, first, count, out):
@@ -842,7 +887,8 @@ class Cells(Dense):
         return self._type(writable(self.codes, 2))
 
     def _type(self, codes):
-        cells, places = readonly(np.int64), readonly(np.int64, 2)
+        cells = readonly(np.int64)
+        places = readonly(np.int64, 2)
         return types.Tuple((codes, cells, readonly(np.float64, 2), cells, places))
 
     def rows(self, X):

@@ -96,7 +96,8 @@ class _CheckedFiles(IndexDataCacheFile):
 
     def _load_data(self, name):
         with open(self._data_path(name), "rb") as file:
-            digest, data = file.read(_DIGEST), file.read()
+            digest = file.read(_DIGEST)
+            data = file.read()
         return pickle.loads(data) if hashlib.sha256(data).digest() == digest else None
 
 
@@ -105,12 +106,15 @@ class _Cache(FunctionCache):
 
     def __init__(self, function):
         super().__init__(function)
-        base, stamp = self._impl.filename_base, _kernel_sources()
+        base = self._impl.filename_base
+        stamp = _kernel_sources()
         folder = shared_folder(function.__code__.co_filename)
         if folder is None:
             numbas = self._cache_file
-            folder, stamp = numbas._cache_path, (numbas._source_stamp, stamp)
-        self._cache_path, self._cache_file = folder, _CheckedFiles(folder, base, stamp)
+            folder = numbas._cache_path
+            stamp = (numbas._source_stamp, stamp)
+        self._cache_path = folder
+        self._cache_file = _CheckedFiles(folder, base, stamp)
 
     def load_overload(self, signature, target_context):
         """Return the compiled function, or None if no readable one is stored."""
@@ -320,7 +324,8 @@ else:  # compiled
             state, function = cgutils.unpack_tuple(builder, args[0])
             of_state = ir.IntType(8).as_pointer()
             kind = ir.FunctionType(ir.DoubleType(), [of_state]).as_pointer()
-            state, function = builder.inttoptr(state, of_state), builder.inttoptr(function, kind)
+            state = builder.inttoptr(state, of_state)
+            function = builder.inttoptr(function, kind)
             return builder.call(function, [state])
 
         return types.float64(source_type), codegen

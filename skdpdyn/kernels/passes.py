@@ -38,8 +38,10 @@ from skdpdyn.support.chunks import LARGEST_PART, MOST_GATHERED
 # products of a row's number and a parameter between two looks at interrupts: a tenth of a second
 _PIECE = 10**8
 
-_f64, _i64 = types.float64, types.int64
-_vector, _output = readonly(np.float64), writable(np.float64)
+_f64 = types.float64
+_i64 = types.int64
+_vector = readonly(np.float64)
+_output = writable(np.float64)
 
 
 def types_of_rows(dtype):
@@ -102,7 +104,9 @@ def _some_batches(
         gather(X, index, first, count, room)
         for i in range(count):
             row = np.uintp(index[first + i])
-            own_y[i], own_scale[i], own_limit[i] = y[row], row_scale[row], row_limit[row]
+            own_y[i] = y[row]
+            own_scale[i] = row_scale[row]
+            own_limit[i] = row_limit[row]
             if own_offset.size:
                 own_offset[i] = row_offset[row]
             if own_weight.size:
@@ -120,7 +124,8 @@ def compiled_some_batches(family, dtype):
     """Compile sums over chosen rows, of X of ``dtype``."""
     gathered = family.gathered_dtype(dtype)
     chunk, _, point = pass_types(family.of_gathered, gathered)
-    numbers, room = types_of_rows(gathered), family.room_type(gathered)
+    numbers = types_of_rows(gathered)
+    room = family.room_type(gathered)
     gather = types.void(family.rows_type(dtype), readonly(np.int64), _i64, _i64, room)
     of_rows = writable(gathered), _output, writable(gathered), _output, _output
     problem = family.residual_type, family.rows_type(dtype), *numbers, *point
@@ -181,7 +186,8 @@ class Gradients:
     @classmethod
     def of(cls, objective, rows, of_batches=False):
         """Describe a pass over ``rows``, or over batches of them, for this objective."""
-        kind, of_rows = (objective, rows.is_sparse), (rows.expansion, rows.ranges is not None)
+        kind = (objective, rows.is_sparse)
+        of_rows = (rows.expansion, rows.ranges is not None)
         if of_batches:
             n_chunks = max(1.0, objective.n_samples / MOST_GATHERED)
             return cls(*kind, n_chunks, "float64", False, True, *of_rows)
@@ -225,9 +231,12 @@ class Point:
     """
 
     def __init__(self, gradients, row_map):
-        self._objective, self._map = gradients.objective, row_map
-        n_outputs, n_features = gradients.objective.n_outputs, gradients.objective.n_features
-        self._slot, self._expansion = None, gradients.expansion
+        self._objective = gradients.objective
+        self._map = row_map
+        n_outputs = gradients.objective.n_outputs
+        n_features = gradients.objective.n_features
+        self._slot = None
+        self._expansion = gradients.expansion
         if gradients.expansion is None:
             self._slot, _ = gradients.family.layout(n_outputs, n_features)
         self._n_coefficients = n_outputs * n_features
@@ -237,7 +246,8 @@ class Point:
 
     def at(self, theta):
         """Return ``weights``, ``intercept`` and ``shift`` at ``theta``, valid until the next."""
-        size, n_outputs = self._n_coefficients, self._intercept.size
+        size = self._n_coefficients
+        n_outputs = self._intercept.size
         coefficients = theta[:size]
         if self._map is not None:
             coefficients = self._map.coefficients(coefficients.reshape(n_outputs, -1))
@@ -252,7 +262,8 @@ class Point:
 
     def pull_back(self, sums):
         """Return the gradient in the parameters, of shape (n_parameters,), from a kernel's sums."""
-        size, n_outputs = self._n_coefficients, self._intercept.size
+        size = self._n_coefficients
+        n_outputs = self._intercept.size
         if self._expansion is not None:
             of_cells = sums[: self._weights.size].reshape(n_outputs, -1)
             gradient = np.ravel([self._expansion.features(of_output) for of_output in of_cells])
@@ -286,16 +297,15 @@ class LocalSums:
     """
 
     def __init__(self, gradients, rows, edges, n_threads=1, keep=False, numbers=None):
-        n_chunks, objective = edges.size - 1, gradients.objective
+        n_chunks = edges.size - 1
+        objective = gradients.objective
         self._kernel = compiled_some_chunks(gradients.family, rows.dtype.name, gradients.precision)
         numbers = rows.bounded_for(gradients) if numbers is None else numbers
         residual = first_class(objective.loss.residual)
         self._problem = residual, gradients.family.rows(rows.in_ranges), rows.y, *numbers
-        self._scaling, self._edges, self._n_sums = (
-            objective.intercept_scaling,
-            edges,
-            gradients.n_sums,
-        )
+        self._scaling = objective.intercept_scaling
+        self._edges = edges
+        self._n_sums = gradients.n_sums
         n_bytes = rows.X.data.nbytes + rows.X.indices.nbytes if rows.is_sparse else math.inf
         # sums of all chunks, beside X
         fits = n_chunks * gradients.n_sums * 8 <= LARGEST_PART * n_bytes
@@ -366,16 +376,20 @@ class BatchSums:
     """
 
     def __init__(self, gradients, rows):
-        family, size = gradients.family, gradients.family.rows_at_a_time(rows.shape[1])
+        family = gradients.family
+        size = gradients.family.rows_at_a_time(rows.shape[1])
         dtype = family.gathered_dtype(rows.dtype.name)
         scale, limit, offset, weight = rows.bounded_for(gradients)
-        y, limit = rows.y.astype(dtype, copy=False), limit.astype(dtype, copy=False)
-        numbers, X = (y, scale, limit, offset, weight), family.rows(rows.in_ranges)
+        y = rows.y.astype(dtype, copy=False)
+        limit = limit.astype(dtype, copy=False)
+        numbers = (y, scale, limit, offset, weight)
+        X = family.rows(rows.in_ranges)
         residual = first_class(gradients.objective.loss.residual)
         self._kernel = partial(
             compiled_some_batches(family, rows.dtype.name), residual, X, *numbers
         )
-        self._scaling, self._rows = gradients.objective.intercept_scaling, rows
+        self._scaling = gradients.objective.intercept_scaling
+        self._rows = rows
         gathered = [np.empty(size if of.size else 0, of.dtype) for of in numbers]
         self._room = family.room(X, size), *gathered, np.empty((1, gradients.n_sums))
         self._n_sums = gradients.n_sums

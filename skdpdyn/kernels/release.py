@@ -35,10 +35,8 @@ PITCH_BITS = 12  # the pitch of the lattice is 2^-12 of the scale, rounded down 
 SCALE_BITS = 52 - PITCH_BITS  # a scale is a whole number of 53 bits times 2^-SCALE_BITS pitches
 FIXED_BITS = SCALE_BITS + DIGIT_BITS
 FIRST_BITS = 6 * DIGIT_BITS  # first bits of gamma noise
-LEAST_SCALE, LARGEST_SCALE = (
-    1e-250,
-    1e250,
-)  # well inside the normal doubles, with room for the lattice
+LEAST_SCALE = 1e-250
+LARGEST_SCALE = 1e250  # well inside the normal doubles, with room for the lattice
 
 
 @inlined
@@ -78,12 +76,14 @@ def descends_evenly(first, source):
     This is whether first > U_1 > U_2 > ... stops after an even number of uniforms. The chance that
     it goes on for at least n of them is first^n / n! (von Neumann, 1951).
     """
-    even, last = True, first
+    even = True
+    last = first
     while True:
         following = [digit(source)]
         if not is_less(following, last, source):
             return even
-        even, last = not even, following
+        even = not even
+        last = following
 
 
 @inner
@@ -108,7 +108,8 @@ def half_decay(source):
             return goes_on_from(last, even, source)
         if following > last:
             return even
-        even, last = not even, following
+        even = not even
+        last = following
 
 
 @inlined
@@ -126,7 +127,9 @@ def gaussian_decay(integer, first, source):
         Where nothing is decided, either these two first digits are equal, or those of x and of the
         number that it is compared with, the factor.
     """
-    even, last, following = True, first, digit(source)
+    even = True
+    last = first
+    following = digit(source)
     while following < last:
         drawn = choice(2 * integer + 2, source)
         if drawn == 0:
@@ -135,7 +138,9 @@ def gaussian_decay(integer, first, source):
             factor = digit(source)
             if factor >= first:
                 return factor > first, even, last, following
-        even, last, following = not even, following, digit(source)
+        even = not even
+        last = following
+        following = digit(source)
     return following > last, even, last, following
 
 
@@ -150,7 +155,9 @@ def gaussian_decay_of_all(integer, fraction, even, last, following, source):
         factor = [fraction[0] if is_drawn else digit(source)] if drawn == 1 else [0]
         if drawn == 0 or (drawn == 1 and not is_less(factor, fraction, source)):
             return even
-        even, numbers, following_numbers = not even, following_numbers, [digit(source)]
+        even = not even
+        numbers = following_numbers
+        following_numbers = [digit(source)]
         is_drawn = False
     return even
 
@@ -240,8 +247,10 @@ def nearest(numerator, shift, scale, fraction, source):
     away = numerator if negative else -numerator  # the sum is scale * |N| / 2^40 - away / 2^shift
 
     first = fraction[0]
-    coarse, fine = scale >> SCALE_BITS, scale & ((1 << SCALE_BITS) - 1)
-    by_whole, by_coarse = integer * scale, coarse * first
+    coarse = scale >> SCALE_BITS
+    fine = scale & ((1 << SCALE_BITS) - 1)
+    by_whole = integer * scale
+    by_coarse = coarse * first
     undecided = (
         ((by_whole & ((1 << SCALE_BITS) - 1)) << DIGIT_BITS)
         + ((by_coarse & (BASE - 1)) << SCALE_BITS)
@@ -257,7 +266,8 @@ def nearest(numerator, shift, scale, fraction, source):
     )
     gap = undecided & ((1 << FIXED_BITS) - 1)
     if gap > 0:
-        boundary, gap = boundary + 1, gap - (1 << FIXED_BITS)
+        boundary = boundary + 1
+        gap = gap - (1 << FIXED_BITS)
 
     used = FIXED_BITS
     while -scale < gap <= 0:
@@ -287,13 +297,16 @@ def _release_gaussian(point, scale, source, out):
         if not LEAST_SCALE <= std <= LARGEST_SCALE or np.isnan(point[i]):
             return False
         fine, exponent = math.frexp(std)
-        pitch, numerator, shift = exponent - 1 - PITCH_BITS, 0, 0
+        pitch = exponent - 1 - PITCH_BITS
+        numerator = 0
+        shift = 0
         largest = math.ldexp(1.0, pitch + 52)
         number = point[i] if point[i] < largest else largest
         number = number if number > -largest else -largest
         if number != 0.0:  # a whole number, over 2^shift, of pitches
             first, exponent = math.frexp(number)
-            numerator, shift = int(math.ldexp(first, 53)), pitch + 53 - exponent
+            numerator = int(math.ldexp(first, 53))
+            shift = pitch + 53 - exponent
         drawn = nearest(numerator, shift, int(math.ldexp(fine, 53)), fraction, source)
         out[i] = math.ldexp(float(drawn), pitch)
     return True
@@ -429,7 +442,8 @@ def release(
     """
     if distribution not in ("gaussian", "gamma"):
         raise ValueError(f"distribution={distribution!r} must be 'gaussian' or 'gamma'")
-    point, scale = np.asarray(point, np.float64), np.asarray(scale, np.float64)
+    point = np.asarray(point, np.float64)
+    scale = np.asarray(scale, np.float64)
     if scale.ndim and np.broadcast_shapes(point.shape, scale.shape) != point.shape:
         raise ValueError(
             f"scale has shape {scale.shape}: give one number, or one for each coordinate of "
@@ -502,7 +516,8 @@ def _nearest_gamma(numerator, shift, scale, generator):
             integers = []
             for i, low in enumerate(lows):
                 a = -numerator[i] if negative[i] else numerator[i]  # the sign of Z put aside
-                least, most = gamma_low * low // norm_high, gamma_high * (low + 1) // norm_low + 1
+                least = gamma_low * low // norm_high
+                most = gamma_high * (low + 1) // norm_low + 1
                 nearest_least = _rounded(a, shift[i], scale[i] * least, SCALE_BITS + bits)
                 if nearest_least != _rounded(a, shift[i], scale[i] * most, SCALE_BITS + bits):
                     break

@@ -41,7 +41,8 @@ from skdpdyn.kernels.vectors import (
 from skdpdyn.support.blas import in_threads
 
 COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING, OCTAVES, SPLIT = range(8)
-N_OCTAVES, PARTS = 4096, 32  # cells of a column by sign and exponent; parts of a range
+N_OCTAVES = 4096
+PARTS = 32  # cells of a column by sign and exponent; parts of a range
 _APART = N_OCTAVES + 8  # between cells of columns, so that they are in other places of a cache
 _BLOCK = 64  # rows that are mapped at a time
 _ORIGIN = (0,)
@@ -50,8 +51,11 @@ _TASKS = 8  # tasks of each thread, which take them as they come
 _NONE = np.empty(0)
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
-_f64, _i64, _flag = types.float64, types.int64, types.boolean
-_vector, _output = readonly(np.float64), writable(np.float64)
+_f64 = types.float64
+_i64 = types.int64
+_flag = types.boolean
+_vector = readonly(np.float64)
+_output = writable(np.float64)
 
 
 class Ball(NamedTuple):
@@ -202,7 +206,8 @@ def _counted(row_weight, i, grain):
 def _octave(number):
     """Return the place of the octave (2^(k - 1), 2^k] of a number, by sign and exponent."""
     bits = np.float64(number).view(np.uint64)
-    size, sign = bits << np.uint64(1), bits >> np.uint64(63)
+    size = bits << np.uint64(1)
+    sign = bits >> np.uint64(63)
     return ((size - np.uint64(size != 0)) >> np.uint64(53)) | (sign << np.uint64(11))
 
 
@@ -211,7 +216,8 @@ def _count_octaves(X, first, last, row_weight, of, out):
     """Count the octaves of some rows, row by row: additions to one cell would wait for another."""
     values = values_of(X)
     for i in range(first, last):
-        weight, at = _counted(row_weight, i, of.grain), np.uint64(0)
+        weight = _counted(row_weight, i, of.grain)
+        at = np.uint64(0)
         for j in range(values.shape[1]):
             out[at + _octave(values[i, j])] += weight
             at += np.uint64(_APART)
@@ -233,10 +239,13 @@ def _count_parts(X, first, last, row_weight, of, lows, factors, out):
 @inner
 def _norms(X, first, size, of, scale):
     """Write squares of norms of some rows; return whether all are allowed."""
-    n_features, within = values_of(X).shape[1], True
-    full, zero = np.int64(n_features) // 8 * 8, filled(0.0)
+    n_features = values_of(X).shape[1]
+    within = True
+    full = np.int64(n_features) // 8 * 8
+    zero = filled(0.0)
     for r in range(size):
-        at, squares = (first + r) * n_features, zero
+        at = (first + r) * n_features
+        squares = zero
         for j in range(0, full, 8):
             row = load_row(X, at, j, 8)
             squares = multiply_add(row, row, squares)
@@ -250,10 +259,15 @@ def _norms(X, first, size, of, scale):
 @inner
 def _map_rows(X, first, size, shift, scales, z, scale, length):
     """Write D (f x - c) of some rows into z, and squares of lengths; other rows are zero."""
-    n_features, width, zero = values_of(X).shape[1], shift.size, filled(0.0)
+    n_features = values_of(X).shape[1]
+    width = shift.size
+    zero = filled(0.0)
     full = np.int64(n_features) // 8 * 8
     for r in range(size):
-        at, to, squares, f = (first + r) * n_features, r * width, zero, filled(scale[r])
+        at = (first + r) * n_features
+        to = r * width
+        squares = zero
+        f = filled(scale[r])
         for j in range(0, full, 8):
             row = multiply_add(load_row(X, at, j, 8), f, load(shift, j))
             row = multiply_add(row, load(scales, j), zero)
@@ -271,10 +285,15 @@ def _map_rows(X, first, size, shift, scales, z, scale, length):
 @inner
 def _four_sums(left, at, along, across, right, place, stride, count):
     """Return the sums of ``count`` vectors of ``right``, each times four numbers of ``left``."""
-    a, b, c, d = filled(0.0), filled(0.0), filled(0.0), filled(0.0)
+    a = filled(0.0)
+    b = filled(0.0)
+    c = filled(0.0)
+    d = filled(0.0)
     for k in range(count):
-        v, p = load(right, place + k * stride), np.uintp(at + k * along)
-        q, u = p + np.uintp(across), p + np.uintp(2 * across)
+        v = load(right, place + k * stride)
+        p = np.uintp(at + k * along)
+        q = p + np.uintp(across)
+        u = p + np.uintp(2 * across)
         a = multiply_add(filled(left[p]), v, a)
         b = multiply_add(filled(left[q]), v, b)
         c = multiply_add(filled(left[u]), v, c)
@@ -291,7 +310,8 @@ def _turn(z, width, n_features, matrix, full, turned, length):
     for i in range(0, width, 8):
         j = 0 if full else i  # W is an upper triangle
         for r in range(0, _BLOCK, 4):
-            at, of_eight = r * width, i * width + j * 8
+            at = r * width
+            of_eight = i * width + j * 8
             a, b, c, d = _four_sums(z, at + j, 1, width, matrix, of_eight, 8, n_features - j)
             store(turned, at + i, a)
             store(turned, at + width + i, b)
@@ -352,8 +372,13 @@ def _add_sum(X, first, size, scale, weight, out):
         weight[r] = weight[r] * scale[r] if r < size else 0.0
     last = first + size - 1
     for r in range(0, size, 4):
-        a, b, c, d = first + r, first + r + 1, first + r + 2, first + r + 3
-        b, c, d = b if b < last else last, c if c < last else last, d if d < last else last
+        a = first + r
+        b = first + r + 1
+        c = first + r + 2
+        d = first + r + 3
+        b = b if b < last else last
+        c = c if c < last else last
+        d = d if d < last else last
         rows = a * n_features, b * n_features, c * n_features, d * n_features
         add_rows(out, _ORIGIN, load_numbers(weight, (r,), 4), X, rows, n_features, _ORIGIN, 0)
 
@@ -363,7 +388,9 @@ def _add_squares(mapped, width, size, of, length, weight, out):
     """Add the squares of rows, divided as the map says, times their weights."""
     zero = filled(0.0)
     for r in range(size):
-        w, g, at = filled(weight[r]), filled(_divided(length[r], of)), r * width
+        w = filled(weight[r])
+        g = filled(_divided(length[r], of))
+        at = r * width
         for j in range(0, width, 8):
             row = multiply_add(load(mapped, at + j), g, zero)
             row = multiply_add(row, row, zero)
@@ -379,10 +406,14 @@ def _of_dense(
     Where there is room for them, ``factors`` and ``lengths`` of rows are written; mapped rows
     themselves (ROWS) into ``sums``. Returns whether all squares of norms are allowed.
     """
-    n_features, width, within = values_of(X).shape[1], shift.size, True
+    n_features = values_of(X).shape[1]
+    width = shift.size
+    within = True
     zero = filled(0.0)
-    scale, length = zeros_on_stack(64, _BLOCK), zeros_on_stack(64, _BLOCK)
-    weight, counts = zeros_on_stack(64, _BLOCK), kind in (COUNTS, NOTHING)
+    scale = zeros_on_stack(64, _BLOCK)
+    length = zeros_on_stack(64, _BLOCK)
+    weight = zeros_on_stack(64, _BLOCK)
+    counts = kind in (COUNTS, NOTHING)
     n_columns = n_features + np.int64(of.constant > 0.0) + np.int64(y.size > 0)
     for c in range(first_chunk, last_chunk):
         out = sums[0 if totals.size else c - first_chunk]
@@ -400,7 +431,8 @@ def _of_dense(
             within &= _norms(X, first, size, of, scale)
             for r in range(size):
                 weight[r] = row_weight[first + r] if row_weight.size else 1.0
-                length[r], scale[r] = scale[r], _factor(scale[r], of.radius)
+                length[r] = scale[r]
+                scale[r] = _factor(scale[r], of.radius)
             if kind == SUM:
                 _add_sum(X, first, size, scale, weight, out)
                 continue
@@ -412,7 +444,8 @@ def _of_dense(
                 length[r] = np.sqrt(length[r])
             if factors.size:
                 for r in range(size):
-                    factors[first + r], lengths[first + r] = scale[r], length[r]
+                    factors[first + r] = scale[r]
+                    lengths[first + r] = length[r]
             if kind == COUNTS:
                 for r in range(size):
                     out[_place(grid, length[r])] += _counted(row_weight, first + r, of.grain)
@@ -451,13 +484,16 @@ def _of_csr(
 ):  # fmt: skip
     """Do the sums of `_of_dense` for CSR rows, which have no centre and a diagonal W."""
     values, columns, starts, ends = X
-    width, within, n_features = shift.size, True, np.int64(of.columns)
+    width = shift.size
+    within = True
+    n_features = np.int64(of.columns)
     for c in range(first_chunk, last_chunk):
         out = sums[0 if totals.size else c - first_chunk]
         out[:] = 0.0
         stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
         for i in range(edges[c], stop):
-            first, last = np.uintp(starts[i]), np.uintp(ends[i])
+            first = np.uintp(starts[i])
+            last = np.uintp(ends[i])
             square = 0.0
             for p in range(first, last):
                 v = np.float64(values[p])
@@ -470,12 +506,14 @@ def _of_csr(
                 square += v * v
             length = np.sqrt(square)
             if factors.size:
-                factors[i], lengths[i] = factor, length
+                factors[i] = factor
+                lengths[i] = length
             if kind == COUNTS:
                 out[_place(grid, length)] += _counted(row_weight, i, of.grain)
             if kind in (COUNTS, NOTHING):
                 continue
-            g, w = factor * _divided(length, of), row_weight[i] if row_weight.size else 1.0
+            g = factor * _divided(length, of)
+            w = row_weight[i] if row_weight.size else 1.0
             for p in range(first, last):
                 j = np.uintp(columns[p])
                 v = values[p] * scales[j] * g
@@ -495,7 +533,8 @@ def _of_csr(
                     if y.size:
                         out[at] += w * v * (of.target * _clipped(y[i]))
             if kind == OUTER and (of.constant > 0.0 or y.size):
-                at, k = n_features * width + n_features, np.int64(of.constant > 0.0)
+                at = n_features * width + n_features
+                k = np.int64(of.constant > 0.0)
                 out[at] += w * of.constant * of.constant
                 if y.size:
                     target = of.target * _clipped(y[i])
@@ -555,7 +594,8 @@ def _divide(factors, lengths, bounds, norm, shrink, error, exact, unit):
         scale = factors[i] / divisor
         if length < unit:
             scale = of_row = 0.0
-        factors[i], lengths[i] = scale, 1 / divisor
+        factors[i] = scale
+        lengths[i] = 1 / divisor
         bounds[i] = of_row if of_row < 1.0 else 1.0
 
 
@@ -638,7 +678,9 @@ class RowPass:
         y = np.empty(0, X.dtype) if y is None else y
         row_weight = _NONE if row_weight is None else row_weight
         width = _padded(n_features + (ball.constant > 0) + (y.size > 0))
-        shift, scales, matrix = np.zeros(width), np.zeros(width), _NONE
+        shift = np.zeros(width)
+        scales = np.zeros(width)
+        matrix = _NONE
         if centre is not None:
             shift[:n_features] = -centre
         scales[:n_features] = 1.0 if weights is None or weights.ndim == 2 else weights
@@ -653,11 +695,9 @@ class RowPass:
             raise ValueError("rows are added up without a map")
         ball = ball._replace(columns=float(n_features), mapped=mapped)
         self._arguments = rows, row_weight, y, ball, shift, scales, matrix.ravel()
-        self._kind, self._grid, self._numbers = (
-            kind,
-            np.array(thresholds, np.float64),
-            numbers or (_NONE, _NONE),
-        )
+        self._kind = kind
+        self._grid = np.array(thresholds, np.float64)
+        self._numbers = numbers or (_NONE, _NONE)
         self._room = 0 if is_sparse else _BLOCK * width
         self.work = width * (width if matrix.size or kind == OUTER else 1)
 
@@ -713,9 +753,11 @@ def add_up(run: Any, edges: np.ndarray, total: Total, n_threads: int = 1) -> Non
     n_threads : int, default=1
         Number of threads; the bits do not depend on it.
     """
-    n_chunks, n_sums = edges.size - 1, total.parts.shape[1]
+    n_chunks = edges.size - 1
+    n_sums = total.parts.shape[1]
     if min(n_threads, n_chunks) <= 1:
-        sums, work = np.empty((1, n_sums)), run.work * max(1, int(edges[-1]) // max(1, n_chunks))
+        sums = np.empty((1, n_sums))
+        work = run.work * max(1, int(edges[-1]) // max(1, n_chunks))
         for first, last in pieces(0, n_chunks, max(1, _PIECE // work)):
             run(edges, first, last, sums, total.parts)
         return

@@ -19,7 +19,8 @@ from skdpdyn.kernels.jit import entry, readonly, strict, writable
 def add(total, term):
     """Add a vector to ``total``, whose second row holds the rounded-off remainders."""
     for j in range(term.size):
-        before, value = total[0, j], term[j]
+        before = total[0, j]
+        value = term[j]
         after = before + value
         added = after - before
         total[0, j] = after

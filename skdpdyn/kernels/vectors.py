@@ -59,7 +59,8 @@ if numba.config.DISABLE_JIT:
 
     def load_part(array, index, count):
         """Load the first ``count`` of eight values, then zeros; ``count`` may be outside 1 to 8."""
-        count, vector = min(max(count, 0), WIDTH), np.zeros(WIDTH)
+        count = min(max(count, 0), WIDTH)
+        vector = np.zeros(WIDTH)
         vector[:count] = array.reshape(-1)[index : index + count]
         return vector
 
@@ -104,7 +105,8 @@ if numba.config.DISABLE_JIT:
 
         The first ``count``, then zeros; ``count`` may be outside 1 to 8.
         """
-        vector, count = np.zeros(WIDTH), min(max(count, 0), WIDTH)
+        vector = np.zeros(WIDTH)
+        count = min(max(count, 0), WIDTH)
         vector[:count] = _row(X, start, place, count)
         return vector
 
@@ -125,13 +127,15 @@ if numba.config.DISABLE_JIT:
         return np.zeros(size)
 
 else:  # compiled
-    _INT32, _INT64 = ir.IntType(32), ir.IntType(64)
+    _INT32 = ir.IntType(32)
+    _INT64 = ir.IntType(64)
 
     class _Vector(types.Type):
         """Type of a vector of ``size`` numbers of ``dtype``."""
 
         def __init__(self, dtype, width):
-            self.dtype, self.width = dtype, width
+            self.dtype = dtype
+            self.width = width
             super().__init__(name=f"vector of {width} {dtype}")
 
     @register_model(_Vector)
@@ -216,7 +220,8 @@ else:  # compiled
                 beside = [lane + left // 2 for lane in lanes]
                 terms = (_pick(builder, pair[0], pair[-1], chosen) for chosen in (lanes, beside))
                 halves.append(builder.fadd(*terms, flags=FASTMATH))
-            vectors, left = halves, left // 2
+            vectors = halves
+            left = left // 2
         while len(vectors) > 1:  # more sums than a vector has room for
             lanes = range(2 * vectors[0].type.count)
             vectors = [
@@ -320,7 +325,8 @@ else:  # compiled
     @intrinsic(prefer_literal=True)
     def places(typing_context, first, stride, count, apart, of_each):
         """Return ``count`` places, ``stride`` apart, and ``of_each`` from each on, ``apart``."""
-        count, of_each = count.literal_value, of_each.literal_value
+        count = count.literal_value
+        of_each = of_each.literal_value
 
         def codegen(context, builder, signature, args):
             starts, stride, _, apart, _ = args
@@ -373,16 +379,15 @@ else:  # compiled
 
     def _along(builder, size, width, step, vectors):
         """Apply ``step(place, mask, vectors)`` to each ``width`` of ``size`` elements."""
-        before, (body, loop, part, end) = (
-            builder.block,
-            (builder.append_basic_block() for _ in range(4)),
-        )
+        before = builder.block
+        (body, loop, part, end) = (builder.append_basic_block() for _ in range(4))
         full = builder.and_(size, _INT64(-width))
         builder.cbranch(builder.icmp_signed("<", _INT64(0), full), body, loop)
         builder.position_at_end(body)
         place, *current = _meet(builder, (before, [_INT64(0), *vectors]))
         following = step(place, None, current)
-        next_place, left = builder.add(place, _INT64(width)), builder.block
+        next_place = builder.add(place, _INT64(width))
+        left = builder.block
         for phi, value in zip([place, *current], [next_place, *following], strict=True):
             phi.add_incoming(value, left)
         builder.cbranch(builder.icmp_signed("<", next_place, full), body, loop)
@@ -425,7 +430,8 @@ else:  # compiled
         X_type, X = _values(X_type, X)
         if not (PREFETCHES and rows):
             return
-        asks, line = builder.icmp_signed("!=", ahead, _INT64(0)), _CACHE_LINE // _alignment(X_type)
+        asks = builder.icmp_signed("!=", ahead, _INT64(0))
+        line = _CACHE_LINE // _alignment(X_type)
         if width < line:
             asks = builder.and_(
                 asks, builder.icmp_signed("==", builder.and_(place, _INT64(line - 1)), _INT64(0))
@@ -443,7 +449,8 @@ else:  # compiled
         rows, or some power of two. Meanwhile prefetch what comes ``ahead`` elements after the rows
         ``prefetched``, if the processor gains from that.
         """
-        n_outputs, n_rows = len(outputs), len(rows)
+        n_outputs = len(outputs)
+        n_rows = len(rows)
         # others would write beside what they mean
         if not _values(X, X)[0].dtype.bitwidth <= weights.dtype.bitwidth == out.dtype.bitwidth:
             raise numba.TypingError(f"dot products of {weights} and {X} cannot be stored in {out}")
@@ -463,10 +470,8 @@ else:  # compiled
                 ]
                 _prefetch_rows(context, builder, kind.width, X, X_, prefetched_, place, ahead)
                 of_rows = _load_rows(context, builder, kind, X, X_, rows_, place, mask)
-                products, sums = (
-                    [(i, k) for i in range(n_outputs) for k in range(n_rows)],
-                    list(sums),
-                )
+                products = [(i, k) for i in range(n_outputs) for k in range(n_rows)]
+                sums = list(sums)
                 if n_outputs < n_rows:  # the fewer stay in registers
                     products.sort(key=lambda product: product[1])
                 for i, k in products:
@@ -541,7 +546,8 @@ else:  # compiled
         def codegen(context, builder, signature, args):
             memory = cgutils.alloca_once(builder, ir.DoubleType(), capacity.literal_value)
             memory.align = _CACHE_LINE
-            vector, (_, size) = context.make_array(kind)(context, builder), args
+            vector = context.make_array(kind)(context, builder)
+            (_, size) = args
             eight = context.get_constant(types.intp, 8)
             cgutils.memset(builder, memory, builder.mul(eight, size), 0)
             context.populate_array(

@@ -369,7 +369,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     def _estimand(self):
         """Say whose predictions are right, and which facts weights of rows may follow from."""
-        unit, weighted = self.privacy_.unit, getattr(self, "weight_bounds", None) is not None
+        unit = self.privacy_.unit
+        weighted = getattr(self, "weight_bounds", None) is not None
         of_weights = [f"that each weight follows from its own {unit} alone"] * weighted
         if unit == "record":
             return tuple(of_weights)
@@ -468,12 +469,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         """Return the products of rows, mapped as in fit, with the coefficients."""
         check_is_fitted(self)
         X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
-        coef, moved = self.coef_, 0.0
+        coef = self.coef_
+        moved = 0.0
         if self.ranges_ is not None:
             if sparse.issparse(X):
                 raise ValueError("X is sparse, and this model has bounds: pass X.toarray()")
             ranges = Ranges(*self.ranges_.T)
-            (coef, moved), X = ranges.of_mapped(coef.astype(np.float64), 0.0), ranges.mapped(X)
+            (coef, moved) = ranges.of_mapped(coef.astype(np.float64), 0.0)
+            X = ranges.mapped(X)
         if self.conditioning_ is not None:
             products = self._conditioned_products(X, coef, self.conditioning_.row_map)
             return products if self.ranges_ is None else products + X.dtype.type(moved)
@@ -543,13 +546,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             )
         if self.family.twin is None:
             raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
-        model, targets = self.family.twin(), getattr(self, "classes_", np.ones(2))
+        model = self.family.twin()
+        targets = getattr(self, "classes_", np.ones(2))
         # Fit on zeros, so that scikit-learn sets its attributes; then overwrite the learnt ones
         rows = np.zeros((len(targets), self.n_features_in_))
-        steps, (coef, intercept) = (
-            [("rows", mapper), ("model", model)],
-            (self.coef_, self.intercept_),
-        )
+        steps = [("rows", mapper), ("model", model)]
+        (coef, intercept) = (self.coef_, self.intercept_)
         if self.ranges_ is not None:
             steps.insert(0, ("ranges", BoundsScaler(self.ranges_, (-1.0, 1.0))))
             coef, intercept = Ranges(*self.ranges_.T).of_mapped(coef, intercept)
@@ -557,11 +559,10 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if hasattr(self, "feature_names_in_"):
             steps[0][1].feature_names_in_ = self.feature_names_in_
         if coef.ndim == 2 and len(coef) == 2:  # for two classes scikit-learn keeps the difference
-            coef, intercept = np.diff(coef, axis=0), np.diff(intercept)
-        model.coef_, model.intercept_ = (
-            coef,
-            intercept if np.ndim(intercept) else np.float64(intercept),
-        )
+            coef = np.diff(coef, axis=0)
+            intercept = np.diff(intercept)
+        model.coef_ = coef
+        model.intercept_ = intercept if np.ndim(intercept) else np.float64(intercept)
         return pipeline
 
     def export(self, folder: Any, formats: Any = ("skops",), **deployment: Any) -> Any:

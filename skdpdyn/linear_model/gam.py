@@ -217,7 +217,8 @@ class AdditiveModel(PrivateLinearModel):
 
     def _centres(self):
         """Return each term's contribution at the released mean of the rows."""
-        coef, mean = np.atleast_2d(self.coef_), self.conditioning_.mean
+        coef = np.atleast_2d(self.coef_)
+        mean = self.conditioning_.mean
         terms = self.expansion_.slices
         return np.column_stack([coef[:, part] @ mean[part] for part in terms])
 
@@ -271,9 +272,11 @@ class AdditiveModel(PrivateLinearModel):
         >>> round(float(abs(model.to_sklearn().predict(X) - model.predict(X)).max()), 12)
         0.0
         """
-        explainer, terms = self._explainer(), len(self.terms_) - 1
+        explainer = self._explainer()
+        terms = len(self.terms_) - 1
         intercept = np.atleast_1d(self.intercept_ + explainer.centres.sum(axis=1))
-        model, targets = self._twin(), getattr(self, "classes_", np.ones(2))
+        model = self._twin()
+        targets = getattr(self, "classes_", np.ones(2))
         pipeline = Pipeline([("terms", explainer), ("model", model)])
         # zeros, so that scikit-learn sets its attributes
         model.fit(np.zeros((len(targets), len(intercept) * terms)), targets)
@@ -282,8 +285,10 @@ class AdditiveModel(PrivateLinearModel):
             explainer.feature_names_in_ = self.feature_names_in_
         coef = np.kron(np.eye(len(intercept)), np.ones(terms))
         if len(intercept) == 1 and not hasattr(self, "classes_"):
-            coef, intercept = coef[0], intercept[0]
-        model.coef_, model.intercept_ = coef, intercept
+            coef = coef[0]
+            intercept = intercept[0]
+        model.coef_ = coef
+        model.intercept_ = intercept
         return pipeline
 
     def _twin(self):

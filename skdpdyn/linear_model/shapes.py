@@ -67,24 +67,31 @@ class Shape:
 
 def shapes_of(model: Any) -> dict[str, Shape]:
     """Return the shape of each term of a fitted model, by its name."""
-    expansion, noise = model.expansion_, _Noise.of(model)
-    weights, centres = model._weights(), model._centres()
+    expansion = model.expansion_
+    noise = _Noise.of(model)
+    weights = model._weights()
+    centres = model._centres()
     shapes = {}
     for k, name in enumerate(model.terms_[1:]):
         part = expansion.slices[k]
         if k < len(expansion.columns):
-            column, rows = expansion.columns[k], expansion.tables[k]
+            column = expansion.columns[k]
+            rows = expansion.tables[k]
             cells = slice(expansion.starts[k], expansion.starts[k + 1])
-            value, missing = weights[:, cells] - centres[:, [k]], None
+            value = weights[:, cells] - centres[:, [k]]
+            missing = None
             levels = list(getattr(column, "levels", ()))
             grid: Any = [*levels, *distinct(["(other)", "(missing)"], levels)]
             if isinstance(column, Numbers):
-                grid, rows = column.middles, rows[:-1]
-                value, missing = value[:, :-1], value[:, -1]
+                grid = column.middles
+                rows = rows[:-1]
+                missing = value[:, -1]
+                value = value[:, :-1]
         else:
             grid, rows = _grid_of_pair(expansion, k - len(expansion.columns))
             coef = np.atleast_2d(model.coef_)[:, part]
-            value, missing = coef @ rows.T - centres[:, [k]], None
+            value = coef @ rows.T - centres[:, [k]]
+            missing = None
         size = (len(value), *(map(len, grid) if isinstance(grid, tuple) else (len(grid),)))
         errors: dict[str, Any] = {}
         if noise is not None:
@@ -96,11 +103,14 @@ def shapes_of(model: Any) -> dict[str, Shape]:
 
 def _grid_of_pair(expansion, pair):
     """Return numbers, or levels, of both columns of a pair, and the products at all of them."""
-    grid, low = [], []
+    grid = []
+    low = []
     for j in expansion.pairs[pair]:
-        column, (first, stop) = expansion.columns[j], expansion.low_starts[j : j + 2]
+        column = expansion.columns[j]
+        (first, stop) = expansion.low_starts[j : j + 2]
         n_cells = column.n_cells - 1  # without missing ones
-        at, points = np.arange(n_cells), [*getattr(column, "levels", ()), "other"]
+        at = np.arange(n_cells)
+        points = [*getattr(column, "levels", ()), "other"]
         if isinstance(column, Numbers):
             at = np.linspace(0, n_cells - 1, _N_POINTS).round().astype(np.intp)
             points = column.middles[at]
@@ -116,7 +126,8 @@ def _grid_of_pair(expansion, pair):
 
 def importances_of(model: Any) -> dict[str, float]:
     """Return the mean absolute contribution of each term, the largest first."""
-    row_map, importances = model.conditioning_.row_map, {}
+    row_map = model.conditioning_.row_map
+    importances = {}
     mapped = _Moments.of(row_map)
     for name, part in zip(model.terms_[1:], model.expansion_.slices, strict=True):
         coef = np.zeros((mapped.vectors.shape[0], len(np.atleast_2d(model.coef_))))
@@ -159,8 +170,10 @@ class _Noise:
     @classmethod
     def of(cls, model: Any) -> "_Noise | None":
         """Return the noise of a fitted model; None where it is not known."""
-        record, row_map = training_of(model.mechanism_), model.conditioning_.row_map
-        scale, mapped = model._scale(), _Moments.of(row_map)
+        record = training_of(model.mechanism_)
+        row_map = model.conditioning_.row_map
+        scale = model._scale()
+        mapped = _Moments.of(row_map)
         if not isinstance(record, NoisyGradientDescent) or record.sensitivity is None or not scale:
             return None
         unit, bend = scale
@@ -184,13 +197,17 @@ def _accumulated(record, alpha, bend):
     step_size = np.broadcast_to(record.step_size, record.n_steps)
     momentum = np.broadcast_to(record.momentum, record.n_steps)
     std = step_size * record.sensitivity * np.broadcast_to(record.noise_multiplier, record.n_steps)
-    variance, later, last = 0.0, 1.0, 0.0  # what a unit before the last steps leaves at the end
+    variance = 0.0
+    later = 1.0
+    last = 0.0  # what a unit before the last steps leaves at the end
     for k in range(record.n_steps - 1, -1, -1):
         variance += (std[k] * later) ** 2
         # theta_k+1 = keep ((1 + m_k) theta_k - m_k theta_k-1) - step_size bend theta_k
         keep = 1 - step_size[k] * alpha
         moved = keep * (1 + momentum[k]) - step_size[k] * bend
-        later, last = moved * later + last, -keep * momentum[k] * later
+        next_last = -keep * momentum[k] * later
+        later = moved * later + last
+        last = next_last
         if not math.isfinite(later):
             return math.inf
     return variance

@@ -64,7 +64,8 @@ class Candidates:
         """Build the estimator with a candidate's parameters, the budget of a trial, and facts."""
         # a clone of some steps is the step itself, as an earlier trial left it
         estimator = with_parameters(own_copy(self.estimator), own_copy(candidate))
-        model, base = private_model(estimator), public_model(self.estimator)
+        model = private_model(estimator)
+        base = public_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
             tuned, public_value = (listed(getattr(one, name, None)) for one in (model, base))
             if tuned is not None and (

@@ -122,7 +122,8 @@ def record_splits(cv, n_samples, classifier):
             f"cv={cv!r}: how many train in a split is not known. Pass cv as a list of (train, "
             "test) pairs; to search by person, use PrivateSearchCV"
         )
-    rows, labels = np.zeros((n_samples, 1)), np.zeros(n_samples, dtype=int)
+    rows = np.zeros((n_samples, 1))
+    labels = np.zeros(n_samples, dtype=int)
     cv = check_cv(cv, labels, classifier=classifier)
     # stratified splits have these sizes whatever the labels are: those of one class, of which
     # there are enough for any number of folds

@@ -16,7 +16,8 @@ from skdpdyn.training.foreign import SILENCE
 
 # of the law of the number of trials; a shape of 5e-324 leaves 280 of the digits
 _DIGITS = Context(prec=600, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_BYTES, _NOTHING = 80, Decimal("1e-160")
+_BYTES = 80
+_NOTHING = Decimal("1e-160")
 
 
 def run_trial(estimator, score, X, y, X_held, y_held, arguments=({}, {})):
@@ -71,7 +72,8 @@ def _first_of_law(expected_trials, shape, halting_probability):
         if shape == math.inf:
             mean = Decimal(expected_trials)
             return 0, (-mean).exp(), mean, None
-        gamma, shape = Decimal(min(1.0, halting_probability * (1 + 1e-9))), Decimal(shape)
+        gamma = Decimal(min(1.0, halting_probability * (1 + 1e-9)))
+        shape = Decimal(shape)
         ratio = 1 - gamma
         if not ratio:
             return 1, Decimal(1), ratio, shape

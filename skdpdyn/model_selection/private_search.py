@@ -60,7 +60,8 @@ def _can(method):
     return lambda search: hasattr(search.estimator, method)
 
 
-SCORE, TRIALS = "score", "trials"
+SCORE = "score"
+TRIALS = "trials"
 # what a search spent, which its winner says of itself
 _OF_ALL_TRIALS = ["mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "leaks_"]
 _OF_ALL_TRIALS += ["sources_", "bought_"]
@@ -334,7 +335,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 exposure = exposures(exposure, y)
             if self.verbose:
                 self._print_plan(plan)
-            facts, leaks = preparation.buy(base, reading, first), reading.target.leaks
+            facts = preparation.buy(base, reading, first)
+            leaks = reading.target.leaks
         score = score_of(self.scoring, facts)
         if "classes" in preparation.bought:  # other labels count as the first
             y = np.where(np.isin(y, facts["classes"]), y, facts["classes"][0])
@@ -360,22 +362,26 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         scores = spending.release(SCORE, [score for _, score in outcomes], sensitivity)
         forget_fit(self)
         self._publish_plan(plan, leaks, unit)
-        self.n_samples_, self.bought_ = n_samples, preparation.bought
+        self.n_samples_ = n_samples
+        self.bought_ = preparation.bought
         if number == 0:
-            self.best_estimator_, self.best_params_ = score.constant(), {}
+            self.best_estimator_ = score.constant()
+            self.best_params_ = {}
             self.best_score_ = math.nan
             # number and names of columns
             quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)
             return
         best = int(np.argmax(scores))
-        self.best_params_, self.best_score_ = drawn[best], score.in_units(scores[best])
+        self.best_params_ = drawn[best]
+        self.best_score_ = score.in_units(scores[best])
         as_given = candidates.build(drawn[best], plan.trial_budget, {}, None)
         self._publish_winner(outcomes[best][0], as_given, facts)
 
     def _publish_winner(self, winner, as_given, facts):
         """Set the winner, with parameters as they were given and the cost of all trials."""
         forget_rows(winner, as_given)
-        model, unlent = last_step(winner), last_step(as_given)
+        model = last_step(winner)
+        unlent = last_step(as_given)
         for name in filter(partial(hasattr, unlent), (*facts, "class_weight")):
             setattr(model, name, getattr(unlent, name))
         for name in _OF_ALL_TRIALS:
@@ -419,7 +425,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             rows of zeros, do not take them: columns by name, categories without zero.
         """
         n_samples, n_features = check_shape(n_samples, n_features)
-        base, rows = self._base(), np.zeros((2, n_features))
+        base = self._base()
+        rows = np.zeros((2, n_features))
         try:
             n_features = n_columns(self.estimator, rows)
         except Exception as error:
@@ -468,13 +475,15 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 "in every trial: "
                 "leave it None there; for tests pass random_state to the search"
             )
-        model.epsilon, model.delta = self.epsilon, self.delta
+        model.epsilon = self.epsilon
+        model.delta = self.delta
         return model
 
     def _plan(self, head, preparation, facts):
         """Plan a search from public facts, and the shape of ``head``, a few rows of X."""
         request = preparation.request
-        budget, delta = request.budget, request.budget.delta
+        budget = request.budget
+        delta = request.budget.delta
         held_out = HeldOut.of(self.holdout, self.test_size, request.n_samples)
         law = _Trials(
             Candidates(self.estimator, self.param_grid),
@@ -486,7 +495,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             preparation.record,
         )
         mechanism = least_noise(lambda noise: law.record(1 / noise), budget.epsilon, delta)
-        mu, guarantees = _selection_in(mechanism).trial.mu, ()  # of a trial
+        mu = _selection_in(mechanism).trial.mu
+        guarantees = ()  # of a trial
         costs = cache(lambda mu: law.costs(mu, head, facts))
         if not all(isinstance(cost, GaussianDP) and not cost.failure for cost in costs(mu)):
             targets = request.family.targets
@@ -647,9 +657,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         return "best_estimator_" in vars(self)
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
-        tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.target_tags = inner.target_tags
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
         tags.input_tags.sparse = inner.input_tags.sparse
         for of_kind in filter(None, (tags.classifier_tags, tags.regressor_tags)):
             # the checks train on a few hundred rows, and a trial has a part of the budget
@@ -669,7 +682,8 @@ class _Records:
 
     def parts(self, held_out, train):
         """Return rows and targets to train by, and to score by; and other arguments of trials."""
-        of_rows, of_held = {}, {}
+        of_rows = {}
+        of_held = {}
         if self.codes is not None:
             held_out, train = (
                 np.flatnonzero(np.isin(self.codes, who)) for who in (held_out, train)
@@ -677,7 +691,8 @@ class _Records:
             of_rows |= {"groups": self.codes[train], "unit": self.unit}
             of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held_out]]
         if self.exposure is not None:
-            of_rows["exposure"], of_held["exposure"] = self.exposure[train], self.exposure[held_out]
+            of_rows["exposure"] = self.exposure[train]
+            of_held["exposure"] = self.exposure[held_out]
         shared = np.array_equal(train, held_out)
         parts = [
             rows_at(of, part) for part in (train, held_out)[shared:] for of in (self.X, self.y)
@@ -720,7 +735,8 @@ class _Trials:
 
     def record(self, mu, guarantees=()):
         """Return the record of all that is bought, and of the search."""
-        selection, bought = self.selection(mu, guarantees), self.bought
+        selection = self.selection(mu, guarantees)
+        bought = self.bought
         if bought is None:
             return selection
         return Composition((*bought.mechanisms, selection), names=(*bought.names, TRIALS))
@@ -775,5 +791,6 @@ class _SearchPlan:
 
 def _models(candidates, plan):
     """Return the models of all candidates."""
-    budget, facts = plan.trial_budget, plan.facts
+    budget = plan.trial_budget
+    facts = plan.facts
     return [last_step(candidates.build(one, budget, facts, None)) for one in candidates.grid]

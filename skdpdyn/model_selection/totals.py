@@ -138,7 +138,8 @@ class PrivacyTotal(Shown):
         Document
         """
         default = 1e-6 if self.asked is None else self.asked
-        delta, guarantee = default if delta is None else delta, self.guarantee
+        delta = default if delta is None else delta
+        guarantee = self.guarantee
         spent = {part: f"{part.epsilon(delta):.6g}" for part in {part for _, part in self.parts}}
         counted = Counter((name, spent[part]) for name, part in self.parts)
         together = f"{guarantee.epsilon(delta):.6g}"
@@ -321,7 +322,8 @@ def search_privacy(
             raise ValueError(
                 f"{name}={value!r} must be given, an integer >= 1: no refitted model says it"
             )
-    n_samples, n_features = int(n_samples), int(n_features)
+    n_samples = int(n_samples)
+    n_features = int(n_features)
     stratified, splits = record_splits(fits.cv, n_samples, is_classifier(fits.estimator))
 
     @cache
@@ -558,7 +560,8 @@ def _changes_columns(estimator, candidate):
 
 def _leaks(model):
     """Return the leaks of a fit with these parameters."""
-    seed, searches = getattr(model, "random_state", None), hasattr(model, "estimator")
+    seed = getattr(model, "random_state", None)
+    searches = hasattr(model, "estimator")
     model = private_steps(model.estimator)[-1] if searches else model
     leaks = []
     for name in ("classes", "target_bounds"):

@@ -40,7 +40,8 @@ def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
         x = epsilon / mu - mu / 2
         log_density = -x * x / 2 - math.log(2 * math.pi) / 2
         value = np.full(epsilon.shape, np.nan)
-        short, near = mu < 0.5, x < -5.0
+        short = mu < 0.5
+        near = x < -5.0
         mask = near
         value[mask] = np.log1p(
             -special.ndtr(x[mask]) - np.exp(log_density[mask]) * _mills((x + mu)[mask])
@@ -77,11 +78,15 @@ def crossing(
     while increasing(low) > 0:
         if low <= least:
             return least
-        low, high, step = max(low - step, least), low, 2 * step
+        high = low
+        low = max(low - step, least)
+        step = 2 * step
     while increasing(high) < 0:
         if high >= most:
             return most
-        low, high, step = high, min(high + step, most), 2 * step
+        low = high
+        high = min(high + step, most)
+        step = 2 * step
     if low == high or math.isinf(high):
         return high
     return float(optimize.brentq(increasing, low, high, **tolerances))
@@ -127,7 +132,8 @@ def solve_epsilon(
     start = max(min(start, largest), 0.0) if start < math.inf else 1.0
     if not safe(start) and not safe(math.inf):
         return math.inf
-    root, limits = largest, {"least": 0.0, "most": largest}
+    root = largest
+    limits = {"least": 0.0, "most": largest}
     if delta > 0:
         precise: Any = {"xtol": 1e-300, "rtol": 4 * np.finfo(float).eps, "maxiter": _HALVES}
         root = crossing(missed, start, step or start or 1.0, **limits, **precise)
@@ -152,7 +158,8 @@ _MILLS_SERIES = [(-1) ** k * math.prod(range(1, 2 * k + 2, 2)) for k in range(14
 
 def _mills_drop(x: Floats, width: Floats) -> Any:
     """Return M(x) - M(x + width) for a short width: the integral of -M'(t) = 1 - t M(t)."""
-    x, width = np.asarray(x), np.asarray(width)
+    x = np.asarray(x)
+    width = np.asarray(width)
     nodes, weights = gauss_legendre(10)
     t = x[..., None] + width[..., None] * (nodes + 1) / 2
     slope = 1 - t * _mills(t)
@@ -176,7 +183,9 @@ def smallest_safe(
     cancellation at that scale. Where they grow large, as at a jump, the last of them is halved: its
     far end stays the one that is known to be safe.
     """
-    step, last, candidate = np.finfo(float).eps, value, value
+    step = np.finfo(float).eps
+    last = value
+    candidate = value
     while not is_safe(candidate):
         last = candidate
         candidate = value + math.copysign(step * max(abs(value), scale), towards - value)
@@ -243,14 +252,18 @@ def highest_lines(missed: Callable[[Array], Array], rates: Array) -> Array:
         return curve
 
     def lines(epsilon: Array) -> Array:
-        miss, x, gamma = missed(epsilon), inside[:, None], np.exp(epsilon)
+        miss = missed(epsilon)
+        x = inside[:, None]
+        gamma = np.exp(epsilon)
         return np.stack([miss - gamma * x, (miss - x) / gamma])
 
-    epsilons, values = np.zeros(1), lines(np.zeros(1))
+    epsilons = np.zeros(1)
+    values = lines(np.zeros(1))
     for epsilon in _TRIED:
         after = lines(np.array([epsilon]))
         falls = after < values[:, :, -1:]
-        epsilons, values = np.append(epsilons, epsilon), np.append(values, after, axis=2)
+        epsilons = np.append(epsilons, epsilon)
+        values = np.append(values, after, axis=2)
         if np.all(falls) or (np.all(falls[0]) and epsilon > 36):
             break
     while epsilons.size < _MOST_LINES:
@@ -270,7 +283,8 @@ def highest_lines(missed: Callable[[Array], Array], rates: Array) -> Array:
 
 def convex(gamma: Array, delta: Array) -> Array:
     """Return the largest convex nonincreasing minorant of points: profiles are convex in gamma."""
-    x, y = gamma, np.minimum.accumulate(delta)
+    x = gamma
+    y = np.minimum.accumulate(delta)
     if y.size == 1:
         return y
     first = 1 + int(np.argmin((y[1:] - y[0]) / (x[1:] - x[0])))  # where the first chord ends
@@ -281,7 +295,8 @@ def convex(gamma: Array, delta: Array) -> Array:
         if not np.any(above):
             return y if y.size == delta.size else np.interp(gamma, x, y)
         is_kept = np.concatenate([[True], ~above, [True]])
-        x, y = x[is_kept], y[is_kept]
+        x = x[is_kept]
+        y = y[is_kept]
 
 
 def least_advantage(above: Array, swapped: Array, excess: Array) -> float:
@@ -311,7 +326,8 @@ def convex_profiles(epsilon: Array, *profiles: Array) -> tuple[Array, ...]:
     """
     near = epsilon < 300  # beyond, the square of e^epsilon is no double
     gamma = np.exp(epsilon[near])
-    above, swapped = profiles[0][near], profiles[-1][near]
+    above = profiles[0][near]
+    swapped = profiles[-1][near]
     least = least_advantage(above, swapped, np.expm1(epsilon[near]))
     for profile in profiles:
         profile[0] = least

@@ -31,7 +31,8 @@ _CORRECTIONS = 8
 SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unspent
 NUMERICAL_SLACK = 1e-4  # for numerical composition, which is computed to a twentieth of it
 ROUGH = 2e-3  # relative error of epsilon during most of a search
-_SECANTS, _FAR = 8, 10.0  # of a search, and logarithm of how far off they may start
+_SECANTS = 8
+_FAR = 10.0  # of a search, and logarithm of how far off they may start
 _LARGEST_LOG = 700.0  # of noise, or of its inverse: e to that power is a double
 _REFINEMENTS = 40  # of a root, by fine values: two or three serve where there is no jump
 
@@ -207,7 +208,8 @@ def calibrate(
     if checked_count(group_size, "group_size", largest=MAX_STEPS) > 1:
         if is_named(n_steps, "theorem4"):
             raise ValueError("n_steps='theorem4' is printed for one record, not for group_size > 1")
-        target, budget = target / group_size * (1 - 1e-15), None  # mu grows with the group
+        target = target / group_size * (1 - 1e-15)
+        budget = None  # mu grows with the group
     n_samples, n_features = check_shape(n_samples, n_features)
     problem = _Problem(n_samples, n_features, lipschitz, strong_convexity, smoothness, adjacency)
     if is_named(n_steps, "theorem4"):
@@ -464,7 +466,8 @@ def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: flo
         root = crossing(lambda x: -rough(x), start, 1.0, most=350.0, xtol=tolerance)
     if root >= 350:
         return None
-    unsafe, safe = -math.inf, math.inf
+    unsafe = -math.inf
+    safe = math.inf
     for _ in range(_REFINEMENTS):
         miss = excess(root)
         unsafe, safe = (root, safe) if miss > 0 else (unsafe, root)
@@ -481,7 +484,9 @@ def _by_secants(rough: Callable[[float], float], root: float, tolerance: float) 
 
     Epsilon falls about like a power of noise, mostly the first.
     """
-    slope, last, missed = -1.0, math.nan, math.nan
+    slope = -1.0
+    last = math.nan
+    missed = math.nan
     for _ in range(_SECANTS):
         miss = rough(root)
         if not abs(miss) < _FAR:
@@ -490,7 +495,9 @@ def _by_secants(rough: Callable[[float], float], root: float, tolerance: float) 
             slope = min(max((miss - missed) / (root - last), -8.0), -0.3)
         if abs(miss) <= tolerance:
             return root, slope
-        last, missed, root = root, miss, root - miss / slope
+        last = root
+        missed = miss
+        root = root - miss / slope
     return math.nan, slope
 
 
@@ -569,7 +576,8 @@ def _last(holds: Callable[[int], bool], low: int, largest: int) -> int:
     """Return the last integer up to ``largest`` that has a decreasing property, from ``low`` on."""
     width = 1
     while low < largest and holds(min(low + width, largest)):
-        low, width = min(low + width, largest), 2 * width
+        low = min(low + width, largest)
+        width = 2 * width
     high = min(low + width, largest + 1)
     while high - low > 1:
         middle = (low + high) // 2

@@ -22,9 +22,11 @@ from skdpdyn.privacy.words import (
 
 def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
     """Return the privacy section of a model card, in Markdown."""
-    sections, unit = report.sections, report.guarantee.unit
+    sections = report.sections
+    unit = report.guarantee.unit
     spent, assumed, theorem = (sections[name] for name in ("spent", "assumed", "theorem"))
-    parts, diagnostics = parts_of(report.mechanism), sections.get("diagnostics", {})
+    parts = parts_of(report.mechanism)
+    diagnostics = sections.get("diagnostics", {})
     shown_elsewhere = ("bound", "parts", "mechanisms") if parts else ("bound",)
     blocks = [
         "# Privacy",
@@ -100,7 +102,8 @@ def as_rows(report: Any, deployment: Mapping[str, Any]) -> list[tuple[str, str]]
 
 def _proof(report: Any) -> list[str]:
     """Return blocks that prove the promise again."""
-    spent, bound = report.sections["spent"], report.sections["theorem"]["bound"]
+    spent = report.sections["spent"]
+    bound = report.sections["theorem"]["bound"]
     named = bound in {MIXED, *ACCOUNTANTS}
     options = proof_of(report.mechanism, report.guarantee, bound, spent["delta"]) if named else None
     how = "From the record alone, without the data:"
@@ -108,10 +111,8 @@ def _proof(report: Any) -> list[str]:
     of = f"{bound}(model.mechanism_{options}){'.guarantee' * (bound == MIXED)}"
     if options is None:
         how = "The guarantee is not that of the record alone: it is a total of several releases."
-        load, of = (
-            "from skdpdyn.privacy import from_json",
-            f"from_json({to_json(report.guarantee)!r})",
-        )
+        load = "from skdpdyn.privacy import from_json"
+        of = f"from_json({to_json(report.guarantee)!r})"
     check = f"guarantee.epsilon({spent['delta']!r})  # {spent['epsilon']!r}"
     return [how, f"```python\n{load}\n\nguarantee = {of}\n{check}\n```"]
 

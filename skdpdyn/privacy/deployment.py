@@ -51,10 +51,14 @@ def sections() -> dict[str, dict[str, Any]]:
 
 def fields_from(report: Any) -> dict[str, Any]:
     """Return the fields of a deployment that a report can fill, by their names in the schema."""
-    spent, assumed = report.sections["spent"], report.sections["assumed"]
-    mechanism, guarantee = report.mechanism, report.guarantee
-    public, leaks = "; ".join(assumed["public"]) or "nothing was named", assumed[LEAKS]
-    delta, mu = spent["delta"], spent.get("mu") or covering(guarantee)
+    spent = report.sections["spent"]
+    assumed = report.sections["assumed"]
+    mechanism = report.mechanism
+    guarantee = report.guarantee
+    public = "; ".join(assumed["public"]) or "nothing was named"
+    leaks = assumed[LEAKS]
+    delta = spent["delta"]
+    mu = spent.get("mu") or covering(guarantee)
     parts = parts_of(mechanism)
     together = "".join(f", {name}" for name, _ in parts)
     composed = f": one after another{together}" if parts else ""

@@ -179,5 +179,6 @@ class Display:
         """Draw on these axes from now on, and return them; None: on those of a new figure."""
         if ax is None:
             _, ax = optional("matplotlib.pyplot", "plot").subplots()
-        self.figure_, self.ax_ = ax.figure, ax
+        self.figure_ = ax.figure
+        self.ax_ = ax
         return ax

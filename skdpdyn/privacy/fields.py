@@ -108,7 +108,8 @@ class Stepwise(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("noise_multiplier", "step_size"):
-            value, n_steps = getattr(self, name), self.n_steps  # type: ignore[attr-defined]
+            value = getattr(self, name)
+            n_steps = self.n_steps  # type: ignore[attr-defined]
             if np.ndim(value) and value.shape != (n_steps,):
                 raise ValueError(
                     f"{name} has shape {value.shape}: give a number or one value for each of the "

@@ -43,7 +43,8 @@ from skdpdyn.privacy.checks import (
 from skdpdyn.privacy.fields import Check, Checked, Cost, Failure, choice, number
 from skdpdyn.privacy.stored import stored, stored_part
 
-_COVERED, _LARGEST_MU = 801, 1e3  # epsilons at which a mu must cover a profile, and the most of it
+_COVERED = 801
+_LARGEST_MU = 1e3  # epsilons at which a mu must cover a profile, and the most of it
 _KEPT = 4096  # budgets and costs that were computed before, all public
 _MANY = 16  # arguments from which on a vectorised evaluation pays
 _FINELY = 1024  # epsilons whose best orders are looked for, evenly spread if there are more
@@ -209,7 +210,8 @@ class Guarantee(Checked, ABC):
         FloatingPointError
             If the curve is negative or NaN.
         """
-        order, curve = checked_order(order), self._renyi_curve()
+        order = checked_order(order)
+        curve = self._renyi_curve()
         if curve is None:
             raise UnsupportedMechanismError(f"{type(self).__name__} has no Renyi curve")
         divergence = curve(order)
@@ -292,23 +294,28 @@ class Guarantee(Checked, ABC):
         if largest == 0:  # delta is less than what failures add
             return 0.0, 0.0
         epsilon = np.linspace(0.0, largest, _COVERED)
-        gamma, delta = np.exp(epsilon), np.asarray(self.delta(epsilon))
+        gamma = np.exp(epsilon)
+        delta = np.asarray(self.delta(epsilon))
         least = delta - (1 + gamma) * failure
-        middle, at = (epsilon[1:] + epsilon[:-1]) / 2, (gamma[1:], gamma[:-1])
+        middle = (epsilon[1:] + epsilon[:-1]) / 2
+        at = (gamma[1:], gamma[:-1])
 
         # Profiles are convex in gamma: between points this one is below a chord, and one of mu is
         # above a tangent. Lines are compared at the ends
         def covers(mu: float) -> bool:
-            top, slope = np.exp(gdp_log_deltas(middle, mu)), -special.ndtr(-middle / mu - mu / 2)
+            top = np.exp(gdp_log_deltas(middle, mu))
+            slope = -special.ndtr(-middle / mu - mu / 2)
             tangents = (top + slope * (end - np.exp(middle)) for end in at)
             return all(
                 np.all(tangent >= chord)
                 for tangent, chord in zip(tangents, (least[1:], least[:-1]), strict=True)
             )
 
-        low, mu = 0.0, 1e-6
+        low = 0.0
+        mu = 1e-6
         while not covers(mu):
-            low, mu = mu, 2 * mu
+            low = mu
+            mu = 2 * mu
             if mu > _LARGEST_MU:
                 return math.inf, 1.0
         while mu - low > 1e-9 * mu:

@@ -27,7 +27,8 @@ class LaplaceCurve(Checked):
 
     def __call__(self, order: Floats) -> Any:
         """Return the Renyi divergence of ``order``, rounded up."""
-        s, excess = self.at_epsilon, np.asarray(order, dtype=float) - 1
+        s = self.at_epsilon
+        excess = np.asarray(order, dtype=float) - 1
         fall = excess * np.expm1(-(1 + 2 * excess) * s) / (1 + 2 * excess)
         return np.minimum(s * (1 + 1e-15) + np.log1p(fall) / excess, s)[()]
 

@@ -382,7 +382,8 @@ class Ledger(Shown):
         """
         name = _checked_text(name, "name")
         cost = self.rules.checked(self._planned(cost, n_samples, n_features))
-        part, days = _part(disjoint), _days(dates)
+        part = _part(disjoint)
+        days = _days(dates)
         if part and days:
             raise ValueError("disjoint and dates: give one of them, a partition or public dates")
         with self._locked():
@@ -442,8 +443,11 @@ class Ledger(Shown):
         -------
         Document
         """
-        delta, entries, rules = self.cap.delta, self.entries, self.rules
-        spent, rows = rules.spent(entries.values()), [("entry", "state", "epsilon")]
+        delta = self.cap.delta
+        entries = self.entries
+        rules = self.rules
+        spent = rules.spent(entries.values())
+        rows = [("entry", "state", "epsilon")]
         for name, event in entries.items():
             epsilon = "0" if event.cost is None else f"{event.cost.epsilon(delta):.6g}"
             rows.append((name, f"{event.state} {event.time[:10]}{event.of}", epsilon))
@@ -819,7 +823,8 @@ def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
     last: dict[str, Event] = {}
     for stored in content["events"]:
         cost = None if stored["cost"] is None else from_dict(stored["cost"])
-        part, days = _part(stored.get("disjoint")), _days(stored.get("dates"))
+        part = _part(stored.get("disjoint"))
+        days = _days(stored.get("dates"))
         parsed = {"cost": cost, "leaks": tuple(stored["leaks"]), "disjoint": part, "dates": days}
         event = Event(**{**stored, **parsed})
         before = last.get(event.entry)

@@ -253,14 +253,16 @@ def split(
     masses, n = part
     number = masses.low + np.arange(masses.probs.size)
     is_small = np.abs(number) < fine
-    probs, losses = masses.probs[is_small], number[is_small] * (interval / ratio)
+    probs = masses.probs[is_small]
+    losses = number[is_small] * (interval / ratio)
     total = float(np.sum(probs))
     gains = probs * -np.expm1(-losses)
     slack = 1e-14 * float(np.sum(np.abs(gains))) / total
     shift = -math.log1p(-float(np.sum(gains)) / total)
     shift -= slack + 4e-15 * abs(shift)
     small = Masses(int(number[is_small][0]), probs / total * (1 + 4 * _UNIT), 0.0)
-    rare, cells = masses.probs[~is_small], number[~is_small]
+    rare = masses.probs[~is_small]
+    cells = number[~is_small]
     cells = np.sign(cells) * (np.abs(cells) - fine + fine // ratio)
     # a loss less the shift, at the two multiples around it
     cells_moved = math.floor(-shift / interval)
@@ -271,7 +273,8 @@ def split(
     moved = np.zeros(size)
     moved[cells + cells_moved - low] += rare * (1 - above)
     moved[cells + cells_moved + 1 - low] += rare * above
-    stay, moved[-low] = total + float(moved[-low]), 0.0
+    stay = total + float(moved[-low])
+    moved[-low] = 0.0
     step = best_tilt([(small, n)], 1.0, Goal(log_delta))
     rare_masses = Masses(low, moved / stay * (1 + 8 * _UNIT), masses.infinity)
     log_stay = math.log(stay) + 4 * _UNIT
@@ -455,7 +458,9 @@ def best_seen(
 
     It is one of a few from ``first`` on: the first at which no event hides delta.
     """
-    least, best, most = math.inf, first, max(one[k][0].probs.size for one in directions)
+    least = math.inf
+    best = first
+    most = max(one[k][0].probs.size for one in directions)
     for index in np.unique(np.geomspace(first, most, 12).astype(int)).tolist():
         hidden = -math.inf
         for parts in directions:
@@ -463,7 +468,8 @@ def best_seen(
             for event in (Event.NONE, Event.SOME):
                 hidden = max(hidden, _hidden(each, interval, goal, event))
         if hidden < least:
-            least, best = hidden, index
+            least = hidden
+            best = index
         if least < _SEEN:
             break
     return best
@@ -520,7 +526,9 @@ class _Sum:
 
     def moments(self, tilt: float) -> tuple[float, float, float]:
         """Return log E exp(tilt L) on the event, and about mean and variance under the tilt."""
-        total, rate, jumps = np.zeros(3), 0.0, np.zeros(3)
+        total = np.zeros(3)
+        rate = 0.0
+        jumps = np.zeros(3)
         for masses, n, unit in self.each:
             log_moment, index, spread = masses.moments(tilt * unit)
             total += n * np.array([log_moment, unit * index, unit * unit * spread])
@@ -560,7 +568,8 @@ def _infinity(parts: Parts) -> float:
 
 def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY) -> Tilted:
     """Return the total under ``tilt``; OverflowError where it has too many points."""
-    log_moment, outside = 0.0, 0.0
+    log_moment = 0.0
+    outside = 0.0
     each: list[tuple[Masses, int]] = []
     for part, n in parts:
         if isinstance(part, Split):
@@ -587,7 +596,8 @@ def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY)
         raise OverflowError("the privacy losses are too many for their grid")
     probs = each[0][0].probs
     if rare or sum(n for _, n in each) > 1:
-        probs, outside = _convolved(each, low, high, rare, event), outside + _OUTSIDE
+        probs = _convolved(each, low, high, rare, event)
+        outside = outside + _OUTSIDE
     infinity = _infinity(parts) if event is not Event.SOME else 0.0
     return Tilted(interval, tilt, log_moment, low, probs, outside, infinity)
 
@@ -629,20 +639,25 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
     """
     if ratio == 1:
         return _Folded([(masses, n)], 0.0, 0.0)
-    groups, windows = 1, []
+    groups = 1
+    windows = []
     tilts = [_under(masses, step) for step in steps[1:]]
     while True:
         windows = [
             _window(_Sum([(one, n // groups, 1)])) for one in (masses, *(one for one, _ in tilts))
         ]
-        low, high = min(one[0] for one in windows), max(one[1] for one in windows)
+        low = min(one[0] for one in windows)
+        high = max(one[1] for one in windows)
         if high - low < _MOST_FOLDED or groups == n:
             break
         # a window is nearly as long as the root of the repetitions
         groups = min(groups * 4 ** math.ceil(math.log2((high - low + 1) / _MOST_FOLDED)), n)
-    each, outside, summed = n // groups, 0.0, masses
+    each = n // groups
+    outside = 0.0
+    summed = masses
     if each > 1:
-        probs, outside = _convolved([(masses, each)], low, high), _OUTSIDE
+        probs = _convolved([(masses, each)], low, high)
+        outside = _OUTSIDE
         index = np.arange(low, high + 1)
         for step, (one, constant) in zip(steps[1:], tilts, strict=True):
             exponent = each * constant - step * index
@@ -690,23 +705,29 @@ def _convolved(
     for masses, n in parts:
         # a loss of 0 at index 0, so that phases are small
         placed = _placed(masses, size)
-        atom, placed[0] = placed[0], 0.0
+        atom = placed[0]
+        placed[0] = 0.0
         others_mass = float(np.sum(placed))
         part = fft.rfft(placed)
         if others_mass < _RARE * atom:
-            power, error = _power_of_rare(atom, others_mass, part, n), n * others_mass / atom * 2
+            power = _power_of_rare(atom, others_mass, part, n)
+            error = n * others_mass / atom * 2
             error = error * (kappa + 32 * _UNIT) + 8 * _UNIT
-            spectrum, largest = spectrum * power, largest * np.abs(power) * (1 + error)
+            spectrum = spectrum * power
+            largest = largest * np.abs(power) * (1 + error)
             relative = relative + error
             continue
         part += atom
         bound = np.abs(part) + kappa
-        spectrum, largest = spectrum * _power(part, n), largest * bound**n
+        spectrum = spectrum * _power(part, n)
+        largest = largest * bound**n
         relative = relative + n * (kappa / bound + 3 * _UNIT)
     if rare:
         factor, error = _of_rare([(_placed(part, size), n) for part, n in rare], event, kappa)
         bound = np.abs(factor) + error
-        spectrum, largest, relative = spectrum * factor, largest * bound, relative + error / bound
+        spectrum = spectrum * factor
+        largest = largest * bound
+        relative = relative + error / bound
     # all frequencies but the first and the last stand for two
     error = 2 * float(np.sum(largest * relative)) / size * (1 + 1e-3)
     sums = fft.irfft(spectrum, size)
@@ -722,13 +743,18 @@ def _placed(masses: Masses, size: int) -> Array:
 
 def _of_rare(rare: Sequence[tuple[Array, int]], event: Event, kappa: float) -> tuple[Any, float]:
     """Return prod (1 + r_i)^n_i, less 1 if some are rare, over its value at 0, and its error."""
-    exponent, rate, often = 0.0, 0.0, 0.0
+    exponent = 0.0
+    rate = 0.0
+    often = 0.0
     for placed, n in rare:
-        transform, share = fft.rfft(placed), float(np.sum(placed))
+        transform = fft.rfft(placed)
+        share = float(np.sum(placed))
         size = np.log1p(2 * transform.real + (transform * transform.conj()).real) / 2
         exponent = exponent + n * (size + 1j * np.arctan2(transform.imag, 1 + transform.real))
-        rate, often = rate + n * math.log1p(share), often + n * share
-    rate, error = max(rate, _LEAST), 2 * often * (kappa + 32 * _UNIT)
+        rate = rate + n * math.log1p(share)
+        often = often + n * share
+    rate = max(rate, _LEAST)
+    error = 2 * often * (kappa + 32 * _UNIT)
     if event is Event.ANY:
         return np.exp(exponent - rate), error + 8 * _UNIT
     # an error of A moves exp(A) - 1 by e^rate times it at most: (rate + 1) / rate of its largest
@@ -755,7 +781,8 @@ def _power(base: Array, exponent: int) -> Any:
     while exponent:
         if exponent % 2:
             result = result * base
-        base, exponent = base * base, exponent // 2
+        base = base * base
+        exponent = exponent // 2
     return result
 
 

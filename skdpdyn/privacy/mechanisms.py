@@ -602,7 +602,8 @@ class OnePass(Checked):
     @property
     def paper_contraction(self) -> float:
         """The papers' contraction: sqrt(1 - 2 step_size beta rho / (beta + rho))."""
-        beta, rho = self.smoothness, self.strong_convexity
+        beta = self.smoothness
+        rho = self.strong_convexity
         return math.sqrt(max(0.0, 1 - 2 * self.step_size * rho * (beta / (beta + rho))))
 
 

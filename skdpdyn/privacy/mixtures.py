@@ -98,10 +98,8 @@ class ProfileMixture(Guarantee):
                 mus.size,
             )
             first = np.union1d(first, np.arange(mus.size - MAX_COMPONENTS // 2, mus.size))
-            mus, weights = (
-                np.maximum.reduceat(mus, first[:-1]),
-                np.add.reduceat(weights, first[:-1]),
-            )
+            mus = np.maximum.reduceat(mus, first[:-1])
+            weights = np.add.reduceat(weights, first[:-1])
         # rounding may cost, never gain; and nothing is left to do when this is read back
         while (total := weights.sum()) < 1:
             weights = weights / np.nextafter(total, 0.0)
@@ -199,11 +197,10 @@ class SubsampledDP(Wrapped):
             return super()._profiles(epsilon)
         q = self.sampling_probability
         slack = q - (1 - q) * np.expm1(epsilon)
-        remove, add = (
-            q * self.base._profiles(log_mixture(1.0, epsilon, q))[0],
-            np.zeros(slack.shape),
-        )
-        near, slack = epsilon[slack > 0], slack[slack > 0]  # beyond, no loss
+        remove = q * self.base._profiles(log_mixture(1.0, epsilon, q))[0]
+        add = np.zeros(slack.shape)
+        near = epsilon[slack > 0]
+        slack = slack[slack > 0]  # beyond, no loss
         add[: near.size] = slack * self.base._profiles(near - np.log(slack / q))[-1]
         return remove, add
 

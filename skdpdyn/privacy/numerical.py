@@ -100,10 +100,12 @@ class SampledGaussian(Pair):
 
     def _reach(self, tail: float) -> float:
         # N(m, 1) and N(0, 1), and so their mixture, exceed the edge with at most that probability
-        q, m = self.sampling_probability, 1 / self.noise_multiplier
+        q = self.sampling_probability
+        m = 1 / self.noise_multiplier
         edge = m - float(special.ndtri_exp(math.log(tail)))
         with np.errstate(divide="ignore"):
-            log_q, log_rest = np.log(q), np.log1p(-q)
+            log_q = np.log(q)
+            log_rest = np.log1p(-q)
             up = float(np.logaddexp(log_rest, log_q + m * edge - m * m / 2))
             down = float(np.logaddexp(log_rest, log_q - m * edge - m * m / 2))
         return up - down if self.adjacency is Adjacency.REPLACE_ONE else max(up, -down)
@@ -133,7 +135,8 @@ def sampled_profile(direction: str, part: Any, epsilon: Array) -> Array:
         q e^epsilon phi(e + m) (M(e - m) - M(e + m)) + (1 - q) (e^epsilon - 1) phi(e) (M(e - m) -
         M(e)).
     """
-    q, m = part.sampling_probability, 1 / part.noise_multiplier
+    q = part.sampling_probability
+    m = 1 / part.noise_multiplier
     if direction == "replace":  # the edge is a root of a quadratic equation in e^(m x)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             root = np.arcsinh((1 - q) / q * np.exp(m * m / 2) * np.sinh(epsilon / 2))
@@ -204,7 +207,9 @@ class TruncatedGaussian(Wrapped, Pair):
     @cached_property
     def pushed(self) -> tuple[float, SampledGaussian]:
         """P(O >= B), and the step given that."""
-        n, size, q = self.n_samples, self.batch_size, self.sampled.sampling_probability
+        n = self.n_samples
+        size = self.batch_size
+        q = self.sampled.sampling_probability
         cut = most_cut(n, size, q)
         if size >= n or cut < _HARDLY:
             return cut, self.sampled
@@ -262,7 +267,8 @@ class TruncatedCurve:
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
-        order, (cut, _) = np.asarray(order, dtype=float), self.part.pushed
+        order = np.asarray(order, dtype=float)
+        (cut, _) = self.part.pushed
         log_moment = (order - 1) * self.part.sampled._renyi_curve()(order)
         pushed = (order - 1) * order * 8 / self.part.sampled.noise_multiplier**2
         with np.errstate(divide="ignore"):
@@ -379,7 +385,8 @@ class PrivacyLossDP(Guarantee):
     def _delta(self, epsilon: Array) -> Any:
         if self.failure:
             return by_element(self._failing_delta, epsilon)
-        others, renyi = self._others(), self._renyi()
+        others = self._others()
+        renyi = self._renyi()
         delta = np.min([np.ones(epsilon.shape), *(each.delta(epsilon) for each in others)], axis=0)
         if not np.any(delta):
             return delta
@@ -398,7 +405,8 @@ class PrivacyLossDP(Guarantee):
             return super()._epsilon(delta)
         bounds: list[Any] = []
         if delta > 0:  # at 0 nothing is less than the largest loss
-            bounds, renyi = self._others(), self._renyi()
+            bounds = self._others()
+            renyi = self._renyi()
             losses = self._losses([*bounds, renyi], delta)
             if renyi is not None and (losses is None or not losses.holds(delta)):
                 bounds.append(renyi)
@@ -508,7 +516,8 @@ class PrivacyLossDP(Guarantee):
                 "with some probability. Use its epsilon and delta"
             )
         unit = self.adjacency.sum_sensitivity(1.0)
-        library, events = dp_accounting(), []
+        library = dp_accounting()
+        events = []
         for part, count in self.parts:
             if type(part) is GaussianDP:
                 events.append(library.GaussianDpEvent(unit / part.mu))
@@ -560,7 +569,8 @@ def _least_failing(guarantee: PrivacyLossDP, failure: float) -> float:
 
 
 LARGEST_LOSS = 600.0  # e^loss of larger losses could overflow
-COARSEST, FEWEST = 512, 16  # points from 0 to the largest loss of a part: of the first grid, of any
+COARSEST = 512
+FEWEST = 16  # points from 0 to the largest loss of a part: of the first grid, of any
 MAX_POINTS = 2**20  # largest number of points of a part's grid
 FINEST = 2**16  # and of its fine part
 MAX_RELEASES = 10**10  # composed numerically
@@ -598,9 +608,11 @@ class ComposedLosses:
         return by_element(self._delta, epsilon, bound)
 
     def _delta(self, epsilon: float, bound: float) -> float:
-        before, number = bound, band_number(bound)
+        before = bound
+        number = band_number(bound)
         while True:
-            losses, edge = self.band(number), EDGES[number]
+            losses = self.band(number)
+            edge = EDGES[number]
             delta = losses.delta(epsilon)
             if self._is_rough(number):
                 delta = min(delta, self.band(number + 1).delta(epsilon))
@@ -609,12 +621,14 @@ class ComposedLosses:
             after = max(band_number(delta / _NEAR_EDGE), number)
             if after == number:
                 return delta
-            before, number = delta, after
+            before = delta
+            number = after
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at ``delta``."""
         number = band_number(delta)
-        epsilon, after = self.band(number).epsilon(delta), band_number(delta / _NEAR_EDGE)
+        epsilon = self.band(number).epsilon(delta)
+        after = band_number(delta / _NEAR_EDGE)
         if after > number or self._is_rough(number):
             epsilon = min(epsilon, self.band(number + 1).epsilon(EDGES[number + 1]))
         return epsilon
@@ -664,7 +678,8 @@ def discretised(
         if math.isfinite(refined[0].size):  # many releases: a loss is far below epsilon
             span = min(max(span, 8 * refined[0].size), LARGEST_LOSS)
         refined.append(_refined(_Grid(parts, span, tail, log_delta, 0.3 * accuracy), accuracy))
-    best, error = min(refined, key=lambda one: one.size), min(one.error for one in refined)
+    best = min(refined, key=lambda one: one.size)
+    error = min(one.error for one in refined)
     return None if best.losses is None else replace(best.losses, error=error)
 
 
@@ -679,8 +694,11 @@ class _Refined:
 
 def _refined(grid: "_Grid", accuracy: float) -> _Refined:
     """Return losses on grids that are refined until they are accurate, or as fine as can be."""
-    best, error = None, math.inf
-    before, points, factor = math.inf, COARSEST, 4.0
+    best = None
+    error = math.inf
+    before = math.inf
+    points = COARSEST
+    factor = 4.0
     limit = MAX_POINTS // 4 if grid.rare else MAX_POINTS
     while FEWEST <= points <= limit:
         try:
@@ -689,7 +707,8 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         except OverflowError:  # too many losses for the grid
             if best is not None:
                 break
-            points, limit = points // 4, points // 2
+            limit = points // 2
+            points = points // 4
             continue
         except ZeroDivisionError:  # losses that are too small for a grid in double precision
             break
@@ -715,7 +734,8 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
 
 def _size(losses: Losses, log_delta: float) -> float:
     """Return the epsilon by which a grid is judged: at a delta, or at half of delta(0)."""
-    top, least = losses.delta(0.0), 2 * losses.delta(math.inf)
+    top = losses.delta(0.0)
+    least = 2 * losses.delta(math.inf)
     return losses.epsilon(max(min(math.exp(log_delta), top / 2), least)) or top
 
 

@@ -229,8 +229,10 @@ class PrivacyReport(Shown):
     def document(self) -> Document:
         """Return the promise in a few lines, with all sections to unfold."""
         sections = self._readable()
-        spent, assumed = sections["spent"], self.sections["assumed"]
-        epsilon, delta = shown(spent["epsilon"]), shown(spent["delta"])
+        spent = sections["spent"]
+        assumed = self.sections["assumed"]
+        epsilon = shown(spent["epsilon"])
+        delta = shown(spent["delta"])
         (missed, reach), *_ = reaches = attackers_reach(self.guarantee)
         names = dict.fromkeys(getattr(self.mechanism, "names", None) or ())
         tables = {
@@ -254,8 +256,10 @@ class PrivacyReport(Shown):
     def _readable(self) -> dict[str, Any]:
         """Return the sections for people: the promise first, and only bounds that could apply."""
         sections = {title: dict(entries) for title, entries in self.sections.items()}
-        mechanism, guarantee = self.mechanism, self.guarantee
-        spent, theorem = sections["spent"], sections["theorem"]
+        mechanism = self.mechanism
+        guarantee = self.guarantee
+        spent = sections["spent"]
+        theorem = sections["theorem"]
         promise = {name: spent.pop(name) for name in ("epsilon", "delta", "mu") if name in spent}
         if covers := covering(guarantee):
             promise["mu that covers it"] = covers
@@ -465,8 +469,11 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
 
 def _recompute(report: dict[str, Any]) -> None:
     """Recompute a report from its record, or name the first entry that disagrees."""
-    stored, spent, bound = report["stored"], report["spent"], report["theorem"].get("bound")
-    mechanism, guarantee = _restored(stored, "mechanism"), _restored(stored, "guarantee")
+    stored = report["stored"]
+    spent = report["spent"]
+    bound = report["theorem"].get("bound")
+    mechanism = _restored(stored, "mechanism")
+    guarantee = _restored(stored, "guarantee")
     if not isinstance(guarantee, Guarantee):
         raise ValueError(f"stored, guarantee: a {type(guarantee).__name__} is none")
     delta = spent.get("delta")

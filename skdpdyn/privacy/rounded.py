@@ -23,7 +23,8 @@ _REACH = 20.0  # in units of mu/2, of the epsilon of one side
 _NEAR = 100.0  # epsilons up to here share one epsilon of a side
 _FAR = 1e9  # an epsilon beyond which delta falls no more, and no epsilon is promised
 # relative excess of the Renyi order that is asked of the exact runs
-_LEAST_TILT, _MOST_TILT = 1e-6, 0.1
+_LEAST_TILT = 1e-6
+_MOST_TILT = 0.1
 
 
 @singledispatch
@@ -96,7 +97,8 @@ class RoundedCurve(Checked):
         noise_cost = (order - 1 / far) / excess * far * order * self.mu**2 / 8
         excess = (1 + most) * excess
         tilt = most * np.minimum(excess, 1.0)
-        p, q = 1 + tilt, 1 + 1 / tilt
+        p = 1 + tilt
+        q = 1 + 1 / tilt
         shifted = excess + tilt / p  # the order, less 1/p
         return (
             noise_cost
@@ -169,7 +171,8 @@ class RoundedDP(Wrapped):
     def _epsilon(self, delta: float) -> float:
         side = self._side(_NEAR)
         exact = self.exact.epsilon(delta * math.exp(-side) * (1 - 1e-9))
-        epsilon, something = exact + 2 * side, exact > 0 and side > 1e-9 * delta
+        epsilon = exact + 2 * side
+        something = exact > 0 and side > 1e-9 * delta
         if something and epsilon <= _NEAR and self._lost(epsilon, side) <= 1e-10 * delta:
             return epsilon
         return super()._epsilon(delta)

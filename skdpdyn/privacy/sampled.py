@@ -73,7 +73,8 @@ class SampledCurve(Checked):
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order`` > 1 (float or array)."""
         order = np.asarray(order, dtype=float)
-        shift, replaced = 1 / self.noise_multiplier, self.adjacency is Adjacency.REPLACE_ONE
+        shift = 1 / self.noise_multiplier
+        replaced = self.adjacency is Adjacency.REPLACE_ONE
         values = [
             sampled_divergence(self.sampling_probability, shift, one, replaced)
             for one in order.ravel().tolist()
@@ -161,7 +162,8 @@ def _log_tails(
     r < 1: h(r) <= e max(1, order/2) (1 - r)^2. In both, log |r - 1| grows at most by shift + 1/(|x|
     - shift/2), and by what Q's own fall adds, for each unit that x moves outwards.
     """
-    excess, ends = order - 1, np.array([low, high])
+    excess = order - 1
+    ends = np.array([low, high])
     log_p, u = _pair(q, shift, ends, replaced)
     log_q = log_p - u
     log_gap = np.log(np.abs(np.expm1(np.minimum(u, 700.0)))) + np.maximum(u - 700.0, 0.0)

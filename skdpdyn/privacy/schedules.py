@@ -11,7 +11,8 @@ from skdpdyn.privacy.checks import checked_count
 from skdpdyn.privacy.guarantees import Adjacency, gdp_mu
 from skdpdyn.privacy.needs import needs
 
-MIN_STEPS, MAX_STEPS = 16, 10_000
+MIN_STEPS = 16
+MAX_STEPS = 10_000
 _MEAN_COOLED = 3 / 4  # mean factor of cooled step sizes
 _MOST_COOLED = 10**7  # steps, each with a size of its own
 

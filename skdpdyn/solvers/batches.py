@@ -176,12 +176,14 @@ class OneByOne:
     ) -> tuple[Batches, Steps]:
         """Return who is in which step, and the steps, up to one that is drawn if it stops early."""
         step_size = np.full(mechanism.n_samples, mechanism.step_size)
-        radius, law = radius_of(mechanism.diameter), mechanism.distribution
+        radius = radius_of(mechanism.diameter)
+        law = mechanism.distribution
         steps = Steps(step_size, step_size * mechanism.noise, 1.0, radius, distribution=law)
         steps = _in_ball(steps, objective)
         if mechanism.stopping == "random":
             last = int(generator.integers(1, mechanism.n_samples + 1))
-            step_size, noise_std = steps.step_size[:last], steps.noise_std[:last]
+            step_size = steps.step_size[:last]
+            noise_std = steps.noise_std[:last]
             steps = replace(steps, step_size=step_size, noise_std=noise_std)
         return FixedBatches(1), steps
 

@@ -111,11 +111,14 @@ class DPSGD(Solver):
         sampling_probability = self._sampling_probability(objective.n_samples, n_steps, budget)
 
         check_stable(step_size, objective)
-        radius, exact = checked_radius(self.radius), self.momentum > 0 or self.average is not None
+        radius = checked_radius(self.radius)
+        exact = self.momentum > 0 or self.average is not None
         unit = step_size * (objective.lipschitz / (sampling_probability * objective.n_samples))
 
         def record(noise_multiplier):
-            rounding, cut, noise_std = 0.0, {}, unit * noise_multiplier
+            rounding = 0.0
+            cut = {}
+            noise_std = unit * noise_multiplier
             if not exact:  # or else the noise of every step is
                 ball = min(radius, public_radius(objective, step_size, noise_std, n_steps))
                 rounding, cut = poisson_rounding(

@@ -28,7 +28,9 @@ from skdpdyn.support.progress import tell_nothing
 
 _EPS = np.finfo(np.float64).eps
 _LEAST_PENALTY = 1e-12  # times the curvature: double precision would lose a smaller penalty
-_MAX_STEPS, _MAX_TRIALS, _MAX_PRODUCTS = 200, 60, 500
+_MAX_STEPS = 200
+_MAX_TRIALS = 60
+_MAX_PRODUCTS = 500
 _DIFFERENCE = 1e-6  # of raw predictions, for products with the Hessian by two gradients
 _FORCING = 0.1  # part of a step's equations that may be left unsolved
 _FLATTENED = 0.5  # part of the slope along a step that may be left at its end
@@ -91,7 +93,8 @@ def largest_rounding(objective, norm, row_map=None, slope=0.0):
 
     ``slope``: the largest norm of a linear term.
     """
-    n_summed, rounds_as = largest_number_in_order(objective), rounding_objective(objective, row_map)
+    n_summed = largest_number_in_order(objective)
+    rounds_as = rounding_objective(objective, row_map)
     return _rounding(objective, rounds_as, n_summed, norm, slope)
 
 
@@ -136,7 +139,8 @@ class _Gradient:
     """The gradient of the objective, and a bound on its rounding."""
 
     def __init__(self, objective, rows, linear):
-        self.objective, self._rows = objective, rows
+        self.objective = objective
+        self._rows = rows
         self._summed = replace(objective.unclamped(), exact=True)
         self._linear = np.zeros(objective.n_parameters) if linear is None else linear
 
@@ -161,7 +165,8 @@ class _Gradient:
 
     def rounding(self, theta):
         """Bound the distance between the computed gradient at ``theta`` and the exact one."""
-        norm, slope = np.linalg.norm(theta), np.linalg.norm(self._linear)
+        norm = np.linalg.norm(theta)
+        slope = np.linalg.norm(self._linear)
         return largest_rounding(self.objective, norm, self._rows.map, slope)
 
 
@@ -195,12 +200,14 @@ def _nesterov(gradient, start, tolerance):
     """
     smoothness = gradient.objective.smoothness
     q = math.sqrt(gradient.objective.strong_convexity / smoothness)
-    point, previous = start, start.theta
+    point = start
+    previous = start.theta
     largest = 5 * np.linalg.norm(start.slope) / q**2
     for _ in range(math.ceil(2 / q * math.log(max(4.0, 2 * largest / tolerance)))):
         following = point.theta - point.slope / smoothness
         theta = following + (1 - q) / (1 + q) * (following - previous)
-        point, previous = _Point(theta, gradient(theta)), following
+        point = _Point(theta, gradient(theta))
+        previous = following
         yield point
 
 
@@ -215,7 +222,9 @@ def _newton_direction(gradient, theta, slope):
 def _flatten(gradient, theta, slope, direction):
     """Return the point along ``direction`` where the function stops falling, and its gradient."""
     start = slope @ direction
-    below, above, length = 0.0, np.inf, 1.0
+    below = 0.0
+    above = np.inf
+    length = 1.0
     for _ in range(_MAX_TRIALS):
         point = theta + length * direction
         slope = gradient(point)

@@ -48,7 +48,8 @@ def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> f
     """
     unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.typical)
     strength = rules.strength_of(objective.n_samples, mu, adjacency)
-    n_outputs, is_bounded = objective.n_outputs, math.isfinite(objective.loss.lipschitz)
+    n_outputs = objective.n_outputs
+    is_bounded = math.isfinite(objective.loss.lipschitz)
     factor = rules.training_time(strength, objective.n_parameters, n_outputs, is_bounded)
     factor *= _left_to_learn(objective, strength)
     return unit * factor * strength / objective.lipschitz
@@ -273,7 +274,8 @@ class NoisyGD(Solver):
 
     def fitted_attributes(self, mechanism: NoisyGradientDescent) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""
-        noise, step_size = mechanism.noise_multiplier, float(np.max(mechanism.step_size))
+        noise = mechanism.noise_multiplier
+        step_size = float(np.max(mechanism.step_size))
         sensitivity = mechanism.sensitivity or math.nan  # every record of this solver has one
         return {
             "noise_multiplier_": noise,

@@ -295,7 +295,8 @@ class NoisySGD(Solver):
                 else False
             )
             return cooled_training_time(objective, budget, pays)
-        n, fresh = objective.n_samples, isinstance(kind, Fresh)
+        n = objective.n_samples
+        fresh = isinstance(kind, Fresh)
         time = training_time(
             objective,
             budget,
@@ -309,7 +310,8 @@ class NoisySGD(Solver):
 
     def _one_pass(self, objective, budget, bound):
         """Return the public numbers of a pass that takes a record a step."""
-        step_size, n = checked_step_size(self.step_size), objective.n_samples
+        step_size = checked_step_size(self.step_size)
+        n = objective.n_samples
         if step_size is None:
             largest = largest_step_size(**step_constants(objective), bound=bound) * _STRICTLY
             step_size = min(largest, self._time(objective, budget, bound)[0] / n)
@@ -320,7 +322,8 @@ class NoisySGD(Solver):
 
     def _in_batches(self, objective, budget, bound):
         """Return the public numbers of a run of several passes."""
-        kind, constants = self._kind(objective.loss), step_constants(objective)
+        kind = self._kind(objective.loss)
+        constants = step_constants(objective)
         time, falls = self._time(objective, budget, bound)
         chosen = checked_step_size(self.step_size)
         n_steps, planned = curvature_aware_schedule(

@@ -101,7 +101,8 @@ class ObjectivePerturbation(Solver):
         mu = self.gaussian_mu(budget, objective.n_parameters)
         time = training_time(objective, budget, mu=mu, tolerable_noise=1.0)
         shrinkage = rules.shrinkage(objective.n_parameters, time * objective.curvature)
-        trace, rank = objective.trace, _rank(objective)
+        trace = objective.trace
+        rank = _rank(objective)
         # curvature of the record
         largest = rank * math.expm1(min(rules.TILT * budget.epsilon / rank, 700.0))
         return max(

@@ -72,7 +72,8 @@ class Descent:
 
     def sensitivity(self, objective: Objective, adjacency: Adjacency) -> float:
         """Return how far one record moves the result, the rounding of both runs included."""
-        eta, alpha = self.step_size, objective.alpha
+        eta = self.step_size
+        alpha = objective.alpha
         beta = objective.curvature + alpha
         contraction = np.maximum(np.abs(1 - eta * alpha), np.abs(1 - eta * beta))
         survives = np.append(np.cumprod(contraction[:0:-1])[::-1], 1.0)
@@ -286,7 +287,8 @@ class OutputPerturbation(Solver):
 
 def statistic_of(objective: Objective, mechanism: Record) -> Minimiser | Descent:
     """Return the statistic before noise, which knows how far one record moves it."""
-    n_epochs, n_samples = mechanism.n_epochs, objective.n_samples
+    n_epochs = mechanism.n_epochs
+    n_samples = objective.n_samples
     smoothness = objective.curvature + objective.alpha
     if mechanism.statistic == "minimiser" and mechanism.tolerance is not None:
         return Minimiser(mechanism.tolerance)

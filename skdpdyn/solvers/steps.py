@@ -132,16 +132,20 @@ def descend(
     rows.check(objective)
     if steps.needs_exact and not objective.exact:
         raise ValueError("momentum, averages and Laplace noise need exact noise in every step")
-    n_steps, alpha = steps.step_size.size, objective.alpha
+    n_steps = steps.step_size.size
+    alpha = objective.alpha
     move = theta = np.zeros(objective.n_parameters)  # from the start
-    momentum, average = np.broadcast_to(steps.momentum, n_steps), np.zeros(theta.size)
+    momentum = np.broadcast_to(steps.momentum, n_steps)
+    average = np.zeros(theta.size)
     n_quiet = _unreleased(steps, objective.exact)
     noise = _noise(generator, steps.noise_std[:n_quiet], theta.size, batches)
     of_rows = _gradients(objective, rows, batches, n_steps, generator)
     gradient_at = of_rows if start is None else lambda k, theta: of_rows(k, start + theta)
     with Progress(n_steps, verbose=verbose) as progress:
         for k in range(n_steps):
-            before, step_size, std = theta, steps.step_size[k], steps.noise_std[k]
+            before = theta
+            step_size = steps.step_size[k]
+            std = steps.noise_std[k]
             added = next(noise, 0.0)
             gradient = gradient_at(k, theta) / steps.divisor
             if k < n_quiet:
@@ -200,7 +204,8 @@ def _gradients(
         return lambda k, theta: rows.gradient(objective, theta, chosen(k))
     if not isinstance(batches, FixedBatches) or batches.permutation is not None:
         raise ValueError(f"{type(rows).__name__} are read in order: use a solver for such rows")
-    parts, places = _in_order(rows, batches.size, n_steps), np.arange(batches.size)
+    parts = _in_order(rows, batches.size, n_steps)
+    places = np.arange(batches.size)
     return lambda k, theta: (part := next(parts)).gradient(
         objective, theta, places[: part.shape[0]]
     )

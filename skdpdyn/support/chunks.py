@@ -25,7 +25,8 @@ def count_chunks(shape: tuple[int, int], dtype: np.dtype, is_sparse: bool, n_sum
     other records would be summed in other chunks, and have other room for rounding. So 32 values
     per row are assumed; `skdpdyn.kernels.descent.descend` uses one thread if that is far too many.
     """
-    width, size = min(shape[1], _ASSUMED_LENGTH), np.dtype(dtype).itemsize
+    width = min(shape[1], _ASSUMED_LENGTH)
+    size = np.dtype(dtype).itemsize
     return _count_chunks(shape[0], 8 * width if is_sparse else size * shape[1], n_sums)
 
 

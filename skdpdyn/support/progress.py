@@ -32,7 +32,9 @@ class Progress:
     """
 
     def __init__(self, total: int, of: str = "step", verbose: Any = 0) -> None:
-        self._total, self._of, self._is_shown = total, of, bool(verbose) and total > 0
+        self._total = total
+        self._of = of
+        self._is_shown = bool(verbose) and total > 0
         self._bar: Any = None
         self._next = 1  # how many steps are done when something is told again
 

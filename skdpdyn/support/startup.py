@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-_lock, _inside, _was_enabled = threading.Lock(), 0, False
+_lock = threading.Lock()
+_inside = 0
+_was_enabled = False
 
 
 @contextmanager

@@ -200,7 +200,8 @@ def expand(
     strength : float
         See `skdpdyn.core.rules`.
     """
-    named, tables = columns is not None, _lent(model)
+    named = columns is not None
+    tables = _lent(model)
     if tables is not None:
         if len(tables.columns) != n_features:
             raise ValueError(
@@ -223,7 +224,8 @@ def expand(
     expansion = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
     if learns:
         expansion = expansion.with_uniform_distributions()
-    orders, pairs = rules.orders_of_products(strength, n_numbers), _pairs(model, columns, named)
+    orders = rules.orders_of_products(strength, n_numbers)
+    pairs = _pairs(model, columns, named)
     if not is_auto(model.interactions):
         return replace(expansion, pairs=pairs, order=max(orders, default=2))
     rich = (replace(expansion, pairs=pairs, order=order) for order in orders)
@@ -249,7 +251,8 @@ def _as_lent(model, columns, names):
     tables = _lent(model)
     if tables is None:
         return columns
-    start_names, n_columns = getattr(model.start, "feature_names_in_", names), len(columns)
+    start_names = getattr(model.start, "feature_names_in_", names)
+    n_columns = len(columns)
     pairs = zip(columns, tables.columns, strict=False)
     for same, difference in (
         (names is None or list(names) == list(start_names), "other columns than X"),
@@ -393,7 +396,8 @@ def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]
     source : StreamedRows
         Rows of numbers.
     """
-    names, (n_rows, n_features) = source.feature_names, source.shape
+    names = source.feature_names
+    (n_rows, n_features) = source.shape
     columns = _as_lent(model, public_columns(model, n_features, names, None), names)
     if any(column is _PRIVATE for column in columns):
         raise ValueError(
@@ -401,7 +405,9 @@ def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]
             "the rows as X and y"
         )
     expansion = Expansion(columns, 0, 0.0)
-    codes, targets, first = np.empty((n_rows, n_features), expansion.code_dtype), [], 0
+    codes = np.empty((n_rows, n_features), expansion.code_dtype)
+    targets = []
+    first = 0
     for X, y in source.portions():
         part = slice(first, first + len(X))
         if part.stop > n_rows:
@@ -434,7 +440,8 @@ def seen_levels(values: Any) -> tuple[Levels, np.ndarray]:
 def with_ranges(cells: Coded, pairs: np.ndarray) -> Coded:
     """Return rows under the bounds that were bought, a pair for each column that has none."""
     columns = list(cells.expansion.columns)
-    ranged, codes = learns_ranges(columns), cells.codes.copy()
+    ranged = learns_ranges(columns)
+    codes = cells.codes.copy()
     for j, (low, high) in zip(ranged, pairs.tolist(), strict=True):
         columns[j] = Numbers(low, high, learnt=True)
     expansion = Expansion(tuple(columns), 0, 0.0)
@@ -457,7 +464,8 @@ def with_levels(cells: Coded, shown: Sequence[np.ndarray]) -> Coded:
     shown : sequence of ndarray of bool
         For each private column, which of its cells are levels that show. Other levels are "other".
     """
-    columns, moved = list(cells.expansion.columns), {}
+    columns = list(cells.expansion.columns)
+    moved = {}
     for (j, (column, places)), of in zip(cells.private_levels.items(), shown, strict=True):
         to = np.where(of, np.cumsum(of) - 1, np.count_nonzero(of))
         to[-1] = np.count_nonzero(of) + 1
@@ -519,7 +527,8 @@ def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str
 def _array_reader(model, X, reset):
     """Return the same of an array or a list, whose types are known only where it has objects."""
     options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
-    is_array, bounds = isinstance(X, np.ndarray), model.bounds
+    is_array = isinstance(X, np.ndarray)
+    bounds = model.bounds
     objects = is_auto(model.categories) and (
         X.dtype.kind == "O" if is_array else isinstance(bounds, dict)
     )

@@ -269,7 +269,8 @@ def _naming_columns(X, error: Exception) -> Exception:
     """Return the error with names and types of columns that are not numbers, which are public."""
     if not str(error).startswith("could not convert string to float"):
         return error
-    names, dtypes = getattr(X, "columns", None), getattr(X, "dtypes", None)
+    names = getattr(X, "columns", None)
+    dtypes = getattr(X, "dtypes", None)
     if names is None or dtypes is None:
         return error
     text = [
@@ -401,7 +402,8 @@ def described(kind: type) -> str | None:
     """
     if not vars(kind).get("__doc__"):
         return None
-    body, sections = f"{inspect.cleandoc(kind.__doc__ or '')}\n", ""
+    body = f"{inspect.cleandoc(kind.__doc__ or '')}\n"
+    sections = ""
     order = [*inspect.signature(kind).parameters]
     for title in ("Parameters", "Attributes"):
         entry_of: dict[str, str] = {}
@@ -501,9 +503,11 @@ class PrivateEstimatorMixin:
 
     def _publish_plan(self, plan, leaks, unit):
         """Set the attributes of a fit's cost, and whom it protects: a ``unit``."""
-        self.mechanism_, self.bound_ = plan.mechanism, plan.bound
+        self.mechanism_ = plan.mechanism
+        self.bound_ = plan.bound
         self.privacy_ = plan.guarantee.with_unit(unit)
-        self.delta_, self.epsilon_ = plan.budget.delta, plan.guarantee.epsilon(plan.budget.delta)
+        self.delta_ = plan.budget.delta
+        self.epsilon_ = plan.guarantee.epsilon(plan.budget.delta)
         self.sources_ = self._sources()
         lent_leaks = leaks_of(self.sources_)
         if lent_leaks:

@@ -37,9 +37,13 @@ __all__ = [
     "shrunk",
 ]
 
-RADIUS, MEAN, SPREAD = "row norms", "column means", "centred lengths"
-DIAGONAL, NORM = "column variances", "scaled lengths"
-MATRIX, MATRIX_NORM = "second moments", "mapped lengths"
+RADIUS = "row norms"
+MEAN = "column means"
+SPREAD = "centred lengths"
+DIAGONAL = "column variances"
+NORM = "scaled lengths"
+MATRIX = "second moments"
+MATRIX_NORM = "mapped lengths"
 CURVATURE = "curvature"
 # relative to the largest variance: scales of columns change by a factor of at most 10,000
 _LEAST_VARIANCE = 1e-8
@@ -101,13 +105,16 @@ class Conditioning:
                 f"rows within data_norm={radius:g} "
                 "has: give that of rows scaled down to it, or a larger data_norm"
             )
-        weights, norm = np.ones(n_features), radius
+        weights = np.ones(n_features)
+        norm = radius
         if self.second_moment is not None:
             # centred rows are of twice the radius at the most
             most = (radius if mean is None else 2 * radius) ** 2
-            weights, norm = self._weights(n_features, radius, most), math.sqrt(n_features)
+            weights = self._weights(n_features, radius, most)
+            norm = math.sqrt(n_features)
         if self.norm is not None:
-            name, requirement = "Conditioning's norm", "a finite number > 0"
+            name = "Conditioning's norm"
+            requirement = "a finite number > 0"
             norm = checked_number(self.norm, name, lambda x: 0 < x < math.inf, requirement)
         return RowMap(centre=mean, weights=weights, norm=norm, radius=radius)
 
@@ -116,12 +123,14 @@ class Conditioning:
         shapes = [(n_features,), (n_features, n_features)]
         moment = _numbers(self.second_moment, "second_moment", shapes)
         if moment.ndim == 1:
-            variances, vectors = moment, None
+            variances = moment
+            vectors = None
         else:
             if not np.allclose(moment, moment.T, rtol=1e-6, atol=0):
                 raise ValueError("Conditioning's second_moment must be symmetric")
             variances, vectors = np.linalg.eigh((moment + moment.T) / 2)
-        largest, total = float(np.max(variances)), float(np.sum(variances))
+        largest = float(np.max(variances))
+        total = float(np.sum(variances))
         if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
             raise ValueError(
                 "Conditioning's second_moment must hold mean squares: none negative, and one "
@@ -304,13 +313,15 @@ class Conditioner:
             )
         if rows.is_sparse:
             return self._learn_sparse(rows, spending)
-        n_features, radius = rows.shape[1], self.data_norm
+        n_features = rows.shape[1]
+        radius = self.data_norm
         if RADIUS in self.shares:
             strength = rules.strength_of(self.n_samples, spending.mu, spending.adjacency)
             part = rules.radius_quantile(strength)
             quantile = self._quantile(RADIUS, rows, radius, spending, part, octaves=self.octaves)
             radius = max(quantile, 1e-50)  # the least radius of a map
-        mean, unit_weights = None, np.full(n_features, 1 / radius)
+        mean = None
+        unit_weights = np.full(n_features, 1 / radius)
         if MEAN in self.shares:
             mean = private_mean(rows, radius, rows.mass, spending)
         # Lengths in units of the radius from here on, so that they are neither tiny nor huge
@@ -319,7 +330,9 @@ class Conditioner:
         if SPREAD in self.shares:
             least = rules.LEAST_SPREAD if self.softness else None
             spread = self._quantile(SPREAD, centred, 2.0, spending, 0.5, least)
-        weighted, scales, norm = centred.with_norm(spread), np.ones(n_features), spread
+        weighted = centred.with_norm(spread)
+        scales = np.ones(n_features)
+        norm = spread
         if DIAGONAL in self.shares:
             scales, rms = self._scales(weighted, spending, spread)
             largest = 2.0 if mean is not None else 1.0
@@ -330,7 +343,8 @@ class Conditioner:
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
         matrix, high, least, alike, surely = self._matrix(weighted, spending)
-        weights, moments = matrix * (scales / radius), (least * norm**2, alike * norm**2)
+        weights = matrix * (scales / radius)
+        moments = (least * norm**2, alike * norm**2)
         row_map = RowMap(mean, weights, high * norm, radius, moment=moments[0], alike=moments[1])
         mapped = rows.with_map(row_map)
         surely = None if surely is None else surely * norm
@@ -345,7 +359,8 @@ class Conditioner:
         """
         order = MATRIX_NORM, NORM, SPREAD, RADIUS
         last = next(one for one in order if one in self.shares)
-        part, n_rows = math.inf, rows.mass
+        part = math.inf
+        n_rows = rows.mass
         if name != last:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)
             part, n_sampled = rows.sample(enough)
@@ -376,7 +391,8 @@ class Conditioner:
         A bound on their norm, about their largest second moment, that of almost all directions if
         these are alike, and the least that their quantile can be; None: not known.
         """
-        n_features, sensitivity = rows.shape[1], spending.per_square + rows.sum_rounding()
+        n_features = rows.shape[1]
+        sensitivity = spending.per_square + rows.sum_rounding()
         inside = True if self.softness is None else rows.expansion.mixed
         moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity, inside) / rows.mass
         std = sensitivity * spending.noise_multiplier(MATRIX) / rows.mass
@@ -402,8 +418,11 @@ class Conditioner:
 
         Other products add up over pairs of columns as their lowest ones do.
         """
-        matrix, left, signed = np.zeros_like(moment), [], []
-        blocks, added = expansion.blocks, 1.0
+        matrix = np.zeros_like(moment)
+        left = []
+        signed = []
+        blocks = expansion.blocks
+        added = 1.0
         if len(blocks) > 1:
             of_lowest = moment[np.ix_(blocks[1], blocks[1])]
             sizes = np.sqrt(np.maximum(np.diag(of_lowest), 0.0) + self.softness)
@@ -426,7 +445,8 @@ class Conditioner:
         return matrix, high, added * alike, alike, surely
 
     def _learn_sparse(self, rows, spending):
-        n_features, radius = rows.shape[1], self.data_norm
+        n_features = rows.shape[1]
+        radius = self.data_norm
         plain = rows.with_map(
             RowMap(None, np.full(n_features, 1 / radius), norm=1.0, radius=radius)
         )
@@ -455,7 +475,8 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     -------
     float
     """
-    largest, n_samples = 1 + intercept_scaling**2, rows.n_records
+    largest = 1 + intercept_scaling**2
+    n_samples = rows.n_records
     moment = (
         rows.sketched_moment(_projection(rows.shape[1]), intercept_scaling)
         if rows.is_sparse

@@ -20,7 +20,8 @@ from skdpdyn.training.parts import (
 )
 from skdpdyn.training.targets import residual_limit
 
-BASE_RATE, EXPOSURE = "base rate", "mean exposure"
+BASE_RATE = "base rate"
+EXPOSURE = "mean exposure"
 N_EXPOSURES = 8  # halvings that find the unit of exposures, to half an octave, and their mean
 _DROWNS = 100.0  # how many times the largest count exposures are, where their mean is asked
 _DOUBLINGS = 32.0  # their unit is searched from 2^-32 to 2^32
@@ -59,7 +60,8 @@ class CountUnits(TargetUnits):
 
     def share(self, request):
         """See `Part.share`."""
-        shares, size = {}, rules.rate_share(request.strength)
+        shares = {}
+        size = rules.rate_share(request.strength)
         adapts = request.recipe.adapts
         if adapts:
             times = 1 + request.fit_intercept  # around 0, and around the base rate
@@ -76,10 +78,12 @@ class CountUnits(TargetUnits):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        request, rows = learning.plan.request, learning.rows
+        request = learning.plan.request
+        rows = learning.rows
         part = rules.count_quantile(request.strength)
         rate = self._rate(learning, spending, part)
-        usual, unit = rate.usual, rate.unit
+        usual = rate.usual
+        unit = rate.unit
         count = residual_limit(learning.target.attributes["target_bounds_"][1])
         flatness = min(usual / unit, 1.0)
         n_parameters = learning.plan.objective.n_parameters
@@ -90,12 +94,14 @@ class CountUnits(TargetUnits):
             steepness=rules.steepness_of_rates(usual * count, unit * count, part),
             time=rules.time_of_rare(request.strength, flatness, n_parameters),
         )
-        learning.rows, learning.units = rows.with_rate(rate.rate, unit), (math.log(rate.rate), 1.0)
+        learning.rows = rows.with_rate(rate.rate, unit)
+        learning.units = (math.log(rate.rate), 1.0)
         learning.relative = unit / usual
 
     def _rate(self, learning, spending, part):
         """Return the rate that was bought; without it, one of an exposure of 1."""
-        rows, n_samples = learning.rows, learning.rows.mass
+        rows = learning.rows
+        n_samples = learning.rows.mass
         largest = learning.target.largest
 
         def scale(centre):
@@ -174,7 +180,8 @@ def mean_exposure(rows, n_samples, largest, spending):
         scaled = rows.with_rate(largest / unit, largest * _DROWNS)
         return max(_mean(EXPOSURE, scaled, n_samples, spending, -_DROWNS))
 
-    low, high = -_DOUBLINGS, _DOUBLINGS
+    low = -_DOUBLINGS
+    high = _DOUBLINGS
     for _ in range(N_EXPOSURES - 1):
         middle = (low + high) / 2
         low, high = (middle, high) if within(2.0**middle) > 0.5 else (low, middle)

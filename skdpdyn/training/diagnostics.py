@@ -12,8 +12,10 @@ from skdpdyn.core.rules import DIAGNOSTICS_SHARE
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.base import Rows, target_rounding
 
-ROWS, TARGETS = "rows shortened", "targets clipped"
-CONFIDENCE, _DEVIATIONS = 0.95, 1.96
+ROWS = "rows shortened"
+TARGETS = "targets clipped"
+CONFIDENCE = 0.95
+_DEVIATIONS = 1.96
 # so much of a bound, or of a range, is rounding: that of float32 rows that were scaled to a norm
 ROUNDING = 1e-6
 

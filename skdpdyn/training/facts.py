@@ -43,7 +43,8 @@ class ClassLabels(Part):
 
     def first(self, model, reading, request, spending):
         """See `Part.first`: with the classes that show."""
-        targets, rows = model.family.targets, reading.rows(request.most_rows)
+        targets = model.family.targets
+        rows = reading.rows(request.most_rows)
         counts = rows.class_counts(targets.n_cells)
         noisy = spending.release(CLASS_COUNTS, counts, spending.per_square)
         std = spending.per_square * spending.noise_multiplier(CLASS_COUNTS)
@@ -55,7 +56,8 @@ class ClassLabels(Part):
                 "PrivateSoftmaxRegression or PrivateGAMClassifier, which learn more than two",
                 PrivacyUtilityWarning,
             )
-        cells, codes = classes + 1, np.full(targets.n_cells, -1)
+        cells = classes + 1
+        codes = np.full(targets.n_cells, -1)
         codes[cells] = np.arange(classes.size)
         target = replace(
             targets.of(model, None, classes),
@@ -97,7 +99,8 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
     (array([1, 2]), False)
     """
     threshold = -std * ndtri(FALSE / counts.size)
-    shown, last = np.flatnonzero(counts >= threshold) - 1, counts.size - 2
+    shown = np.flatnonzero(counts >= threshold) - 1
+    last = counts.size - 2
     for pair in _PAIRS:
         if np.all(np.isin(shown, pair)):
             return np.array(pair), False
@@ -124,7 +127,8 @@ class TargetRange(Part):
 
     def first(self, model, reading, request, spending):
         """See `Part.first`."""
-        targets, as_read = model.family.targets, reading.target.as_read
+        targets = model.family.targets
+        as_read = reading.target.as_read
         y = None if as_read[0] is None else numbers_of(as_read[0])
         target = Target(y, request.loss, {}, encode=numbers_of)
         rows = replace(reading, target=target).rows(request.most_rows)
@@ -137,4 +141,5 @@ class TargetRange(Part):
         return replace(reading, target=target)
 
 
-LABELS, TARGET_RANGE = ClassLabels(), TargetRange()
+LABELS = ClassLabels()
+TARGET_RANGE = TargetRange()

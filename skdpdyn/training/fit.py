@@ -25,7 +25,8 @@ from skdpdyn.training.values import Learning, Plan
 
 def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     """Read the records, run the plan, and set the released results on the estimator."""
-    groups, equal_rows = beside.groups, check_equal_rows(model, beside.equal_rows, beside.groups)
+    groups = beside.groups
+    equal_rows = check_equal_rows(model, beside.equal_rows, beside.groups)
     unit = unit_of(groups, beside.unit)
     check_random_state(model.random_state)
     checked(apply_schema(model))
@@ -44,14 +45,17 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         warn_of_weak_budget(planned.budget, planned.request.n_samples)
         spending = Spending(planned.budget, planned.shares, generator)
         for part in planned.parts:
-            before, reading = reading, part.first(model, reading, planned.request, spending)
+            before = reading
+            reading = part.first(model, reading, planned.request, spending)
             if reading is not before:  # the plan rests on it
-                declared, planned = planned, plan(resolved(model, reading)[1])
+                declared = planned
+                planned = plan(resolved(model, reading)[1])
                 declared.check_same_cost(planned)
         if model.verbose:
             _print_plan(model, planned)
         learning = _learning(planned, reading, model.n_jobs)
-        spending.shares, spending.n_threads = planned.shares, learning.rows.n_threads
+        spending.shares = planned.shares
+        spending.n_threads = learning.rows.n_threads
         with Progress(
             planned.n_before_training, "conditioning", model.verbose
         ) as spending.progress:
@@ -90,7 +94,8 @@ def _check_source(model, planned, reading):
 
 def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
     """Return the initial state of a fit: rows in as many threads as they may take."""
-    request, target = planned.request, reading.target
+    request = planned.request
+    target = reading.target
     rows: Any = reading.rows(request.most_rows)
     if request.expansion is not None:
         rows = rows.with_expansion(request.expansion)
@@ -110,7 +115,8 @@ def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
 
 def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool) -> None:
     """Train by the recipe's record, then buy the parts that follow training."""
-    planned, record = learning.plan, learning.recipe.record(learning, spending)
+    planned = learning.plan
+    record = learning.recipe.record(learning, spending)
     if learning.class_weights is not None:
         learning.rows = learning.rows.weighted_by_class(learning.class_weights)
     with nullcontext() if elsewhere else closing(learning.rows):  # `read` closes sources
@@ -133,7 +139,9 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
 
 def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> None:
     """Set the released results on the estimator, and nothing else."""
-    planned, request, record = learning.plan, learning.plan.request, spending.record()
+    planned = learning.plan
+    request = learning.plan.request
+    record = spending.record()
     if planned.record is None:
         planned.check_spent(record)
     forget_fit(model)
@@ -147,9 +155,11 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
 
 def _public(learning):
     """Return the fitted attributes that describe the training data, besides parameters."""
-    objective, request = learning.plan.objective, learning.plan.request
+    objective = learning.plan.objective
+    request = learning.plan.request
     names = [name for name, solver in SOLVERS.items() if type(request.solver) is solver]
-    row_map, target = learning.rows.map, learning.target
+    row_map = learning.rows.map
+    target = learning.target
     attributes = {
         "n_samples_": objective.n_samples,
         "alpha_": objective.alpha,
@@ -166,7 +176,8 @@ def _public(learning):
         **target.attributes,
     }
     if request.expansion is not None:
-        attributes["expansion_"], attributes["units_"] = learning.rows.expansion, learning.units
+        attributes["expansion_"] = learning.rows.expansion
+        attributes["units_"] = learning.units
     if request.diagnostics:
         attributes["diagnostics_"] = learning.diagnostics
     if learning.class_weights is not None:
@@ -179,7 +190,8 @@ def _public(learning):
 
 def _publish_parameters(model, learning: Learning) -> None:
     """Set coefficients and intercept in units of X and y, in the precision of X."""
-    rows, request = learning.rows, learning.plan.request
+    rows = learning.rows
+    request = learning.plan.request
     parameters = learning.plan.objective.split(learning.theta)
     coef, intercept = _in_units_of_x(*parameters, rows.map, *learning.units)
     if rows.ranges is not None:
@@ -212,7 +224,8 @@ def _in_units_of_x(
 
 def _print_plan(model, planned: Plan) -> None:
     """Print the planned run and its cost: public numbers."""
-    delta, runs = planned.budget.delta, planned.request.recipe.announced(planned)
+    delta = planned.budget.delta
+    runs = planned.request.recipe.announced(planned)
     spent = (
         f"epsilon={planned.guarantee.epsilon(delta):.6g} at delta={delta:.3g} by {planned.bound}"
     )

@@ -23,7 +23,8 @@ class _Silence:
     """Silence warnings: `warnings.catch_warnings` restores a wrong state where threads overlap."""
 
     def __init__(self):
-        self._lock, self._inside = threading.Lock(), 0
+        self._lock = threading.Lock()
+        self._inside = 0
 
     def __enter__(self):
         with self._lock:

@@ -23,7 +23,8 @@ from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 from skdpdyn.training.base import check_n_jobs, check_verbose
 
 # floating point can square these, and multiply them by the shape of any data
-_SMALLEST, _LARGEST = 1e-50, 1e50
+_SMALLEST = 1e-50
+_LARGEST = 1e50
 
 
 def checked(model: Any) -> dict[str, Any]:
@@ -31,7 +32,8 @@ def checked(model: Any) -> dict[str, Any]:
     fit_intercept = checked_flag(model.fit_intercept, "fit_intercept")
     diagnostics = checked_flag(model.diagnostics, "diagnostics")
     data_norm = _positive("data_norm", model.data_norm, "a public bound on the norm of a row")
-    alpha, scaling = 0.0, None
+    alpha = 0.0
+    scaling = None
     if is_auto(model.alpha) or as_float(model.alpha) != 0:
         alpha = _positive("alpha", model.alpha, "'auto' or the strength of the penalty", ">= 0")
     clip = _positive("clip", model.clip, "'auto' or a bound on the norm of a record's gradient")

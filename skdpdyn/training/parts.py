@@ -25,9 +25,14 @@ from skdpdyn.training.reading import Reading
 from skdpdyn.training.start import encoded
 from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Request
 
-DISTRIBUTIONS, LEVELS, WEIGHTS = "column distributions", "levels of columns", "sum of weights"
-CLASS_COUNTS, TARGET_MEAN, TARGET_SCALE = "class counts", "target mean", "target scale"
-SECOND_RATE, MEAN_RESIDUAL = "second base rate", "mean residual"
+DISTRIBUTIONS = "column distributions"
+LEVELS = "levels of columns"
+WEIGHTS = "sum of weights"
+CLASS_COUNTS = "class counts"
+TARGET_MEAN = "target mean"
+TARGET_SCALE = "target scale"
+SECOND_RATE = "second base rate"
+MEAN_RESIDUAL = "mean residual"
 
 
 class Diagnostics(Part):
@@ -69,7 +74,8 @@ class ColumnRanges(Part):
                 f"bounds='auto': solver={request.solver!r} under bound={request.bound!r} plans its "
                 "noise before bounds are known. Use solver='auto' and bound='tightest'"
             )
-        cells, ranged = reading.X, learns_ranges(reading.X.expansion.columns)
+        cells = reading.X
+        ranged = learns_ranges(reading.X.expansion.columns)
 
         unit = 2.0 ** (53 - len(cells).bit_length())  # sums of its multiples are exact
         of_rows = None if reading.weights is None else np.floor(reading.weights * unit) / unit
@@ -108,16 +114,20 @@ class ColumnRanges(Part):
 
 def ranges_of(rows: Rows, public: np.ndarray, spending: Spending) -> np.ndarray:
     """Return ranges of columns, of which those that are NaN are bought."""
-    pairs, of = public.copy(), np.isnan(public[:, 0])
+    pairs = public.copy()
+    of = np.isnan(public[:, 0])
     if not of.any():
         return public
 
     def parts(ends, split):
-        all_ends, is_split = np.zeros_like(pairs), np.zeros_like(of)
-        all_ends[of], is_split[of] = ends, split
+        all_ends = np.zeros_like(pairs)
+        is_split = np.zeros_like(of)
+        all_ends[of] = ends
+        is_split[of] = split
         return rows.part_counts(all_ends, is_split)[of]
 
-    octaves, n_records = rows.octave_counts()[of], rows.n_records
+    octaves = rows.octave_counts()[of]
+    n_records = rows.n_records
     pairs[of] = bought_ranges(octaves, parts, spending, n_records, rows.dtype.name)
     return pairs
 
@@ -142,7 +152,8 @@ class RowsMap(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        plan, request = learning.plan, learning.plan.request
+        plan = learning.plan
+        request = learning.plan.request
         rule = request.family.kept_length or partial(rules.kept_length, is_bounded=request.bounded)
         length = rule(request.strength, request.n_features)
         if request.public_map is None and not request.is_sparse:
@@ -182,12 +193,14 @@ class Distributions(Part):
         """See `Part.learn`."""
         if DISTRIBUTIONS not in spending.shares:
             return
-        rows, expansion = learning.rows, learning.rows.expansion
+        rows = learning.rows
+        expansion = learning.rows.expansion
         cells = expansion.cells_of_numbers
         sensitivity = spending.per_square * math.sqrt(expansion.n_numbers)
         counts = spending.release(DISTRIBUTIONS, rows.cell_counts()[cells], sensitivity)
         std = sensitivity * spending.noise_multiplier(DISTRIBUTIONS)
-        n_samples, steps = rows.mass, rules.DISTRIBUTION_STEPS
+        n_samples = rows.mass
+        steps = rules.DISTRIBUTION_STEPS
         parts = np.zeros(expansion.n_cells)
         parts[cells] = counts / n_samples
         learning.rows = rows.with_expansion(
@@ -232,7 +245,8 @@ def with_bought_levels(reading: Reading, most_rows: int, spending: Spending) -> 
     expansion = Expansion(tuple(column for column, _ in cells.private_levels.values()), 0, 0.0)
     codes = np.column_stack([places for _, places in cells.private_levels.values()])
     rows: Any = replace(reading, X=Coded(codes, expansion)).rows(most_rows)
-    counts, ends = rows.cell_counts(), expansion.starts[1:]
+    counts = rows.cell_counts()
+    ends = expansion.starts[1:]
     counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
     most_levels = 1 if reading.persons is None else most_rows
     shows = spending.vocabulary(LEVELS, counts, len(cells.private_levels), most_levels)
@@ -292,12 +306,14 @@ class ClassShares(TargetUnits):
         """See `Part.learn`."""
         if CLASS_COUNTS not in self.share(learning.plan.request):
             return
-        objective, shares = learning.plan.objective, self.weighted(learning, spending)
+        objective = learning.plan.objective
+        shares = self.weighted(learning, spending)
         raw = self.raw(shares / shares.sum(), objective.n_outputs)
         learning.start = np.zeros(objective.n_parameters)
         learning.start[-raw.size :] = raw / objective.intercept_scaling
         if objective.n_outputs == 1:
-            flatness, time = 4 * float(shares.prod() / shares.sum() ** 2), 1.0
+            flatness = 4 * float(shares.prod() / shares.sum() ** 2)
+            time = 1.0
             if self.has_probabilities:
                 unweighted = 4 * float(class_shares(learning, spending).prod())
                 strength = learning.plan.request.strength
@@ -326,7 +342,8 @@ class ClassShares(TargetUnits):
         The bought shares stand between both, so that their noise moves neither end far. Nothing is
         moved where the noise is not well below the share of the rarest class.
         """
-        n_outputs, shares = learning.plan.objective.n_outputs, self.weighted(learning, spending)
+        n_outputs = learning.plan.objective.n_outputs
+        shares = self.weighted(learning, spending)
         std = spending.per_record * spending.noise_multiplier(MEAN_RESIDUAL)
         if rules.LEAST_RATE * std > shares.min() * learning.rows.mass:
             return np.zeros(n_outputs)
@@ -369,7 +386,9 @@ class NumberUnits(TargetUnits):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        rows, n_samples, mean = learning.rows, learning.rows.mass, 0.0
+        rows = learning.rows
+        n_samples = learning.rows.mass
+        mean = 0.0
         if TARGET_MEAN in spending.shares:
             rounding = target_rounding(rows.n_records, rows.most_rows)
             sensitivity = spending.per_record + rounding
@@ -380,7 +399,8 @@ class NumberUnits(TargetUnits):
             distances = partial(rows.counts, "distances", centre=mean)
             part = rules.target_quantile(learning.plan.request.strength)
             scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
-        learning.rows, learning.units = rows.with_target(mean, scale), (mean, scale)
+        learning.rows = rows.with_target(mean, scale)
+        learning.units = (mean, scale)
 
 
 class WeightTotal(Part):
@@ -435,7 +455,8 @@ def _noisy_shares(learning, spending):
     two counts by 1. A person adds the share of their rows that is in each class. Where labels were
     bought, their counts are these.
     """
-    rows, n_classes = learning.rows, max(2, learning.plan.objective.n_outputs)
+    rows = learning.rows
+    n_classes = max(2, learning.plan.objective.n_outputs)
     if learning.target.class_counts is not None:
         shares, std = learning.target.class_counts
         shares = 1 / n_classes + (shares - shares.mean()) / rows.mass
@@ -463,11 +484,13 @@ class Curvature(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
-        scaling, enough = learning.plan.objective.intercept_scaling, learning.facts.enough
+        scaling = learning.plan.objective.intercept_scaling
+        enough = learning.facts.enough
         if CURVATURE in spending.shares:
             top = learn_curvature(learning.rows, scaling, spending)
         else:
-            row_map, largest = learning.rows.map, 1 + scaling**2
+            row_map = learning.rows.map
+            largest = 1 + scaling**2
             of_rows = np.array([row_map.moment, row_map.alike or row_map.moment]) / row_map.norm**2
             top, of_most = np.clip(of_rows, scaling**2, largest).tolist()
             # shorter steps where a few directions are steeper than most
@@ -491,7 +514,8 @@ class Products(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`: directions below the noise are left short."""
-        objective, factor = learning.plan.objective, rules.TARGET_FACTOR
+        objective = learning.plan.objective
+        factor = rules.TARGET_FACTOR
         largest = rules.LARGEST_TARGET * objective.clip / objective.row_norm
         constant = objective.intercept_scaling
         rows = learning.rows.with_target(0.0, largest)
@@ -535,7 +559,8 @@ def sums_of_rows(
         Buys the sums.
     """
     objective = learning.plan.objective
-    point, objective = np.append(coef.ravel(), intercept), replace(objective, loss=loss)
+    point = np.append(coef.ravel(), intercept)
+    objective = replace(objective, loss=loss)
     total = learning.rows.residual_sum(objective, bound, point)
     sensitivity = spending.adjacency.sum_sensitivity(bound)
     std = sensitivity * spending.noise_multiplier(name)
@@ -556,7 +581,8 @@ class MeanResidual(Part):
         """See `Part.learn`."""
         if MEAN_RESIDUAL not in spending.shares:
             return
-        units, objective = learning.plan.request.family.units, learning.plan.objective
+        units = learning.plan.request.family.units
+        objective = learning.plan.objective
         bound = min(objective.loss.lipschitz, objective.clip / objective.row_norm)
         if objective.n_outputs == 1 and math.isfinite(objective.loss.lipschitz):
             bound = objective.loss.lipschitz
@@ -577,11 +603,15 @@ class StartingPoint(Part):
 
     def learn(self, learning, spending):
         """See `Part.learn`: of at most a public norm."""
-        objective, request = learning.plan.objective, learning.plan.request
-        row_map, (shift, factor) = learning.rows.map, learning.units
-        targets, attributes = request.family.targets, learning.target.attributes
+        objective = learning.plan.objective
+        request = learning.plan.request
+        row_map = learning.rows.map
+        (shift, factor) = learning.units
+        targets = request.family.targets
+        attributes = learning.target.attributes
         coef, intercept = encoded(targets, attributes, request.start, request.fit_intercept)
-        coef, intercept = coef / factor, (intercept - shift) / factor
+        coef = coef / factor
+        intercept = (intercept - shift) / factor
         if learning.rows.ranges is not None:
             coef, intercept = learning.rows.ranges.of_mapped(coef, intercept)
         if row_map is not None:
@@ -600,7 +630,14 @@ class StartingPoint(Part):
         learning.start = theta if np.all(np.isfinite(theta)) else np.zeros_like(theta)
 
 
-DIAGNOSTICS, COLUMN_LEVELS, CELLS = Diagnostics(), ColumnLevels(), Distributions()
-COLUMN_RANGES, ROWS_MAP, PRODUCTS = ColumnRanges(), RowsMap(), Products()
-CLASS_WEIGHTS, ROWS_CURVATURE = ClassWeights(), Curvature()
-START, RESIDUAL, TOTAL = StartingPoint(), MeanResidual(), WeightTotal()
+DIAGNOSTICS = Diagnostics()
+COLUMN_LEVELS = ColumnLevels()
+CELLS = Distributions()
+COLUMN_RANGES = ColumnRanges()
+ROWS_MAP = RowsMap()
+PRODUCTS = Products()
+CLASS_WEIGHTS = ClassWeights()
+ROWS_CURVATURE = Curvature()
+START = StartingPoint()
+RESIDUAL = MeanResidual()
+TOTAL = WeightTotal()

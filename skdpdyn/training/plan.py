@@ -38,7 +38,8 @@ def plan(request: Request) -> Plan:
         request.family.loss_of(None)  # refuses where the cost depends on it
     parts = request.recipe.parts(request)
     shares, left, n_before_training = _shares(request, parts)
-    budget, adjacency = request.budget, request.budget.adjacency
+    budget = request.budget
+    adjacency = request.budget.adjacency
     if shares and not request.strength < _LARGEST_STRENGTH:
         raise CalibrationError(
             f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
@@ -47,7 +48,8 @@ def plan(request: Request) -> Plan:
     objective = _objective(request, training)
     if request.recipe.composes:
         mechanism = record = None
-        bound, declared_mu = "composition", budget.mu
+        bound = "composition"
+        declared_mu = budget.mu
         guarantee: Guarantee = GaussianDP(budget.mu, adjacency, budget.failure)
     else:
         # more than the parts add up to, by their rounding: less than a report's check allows for
@@ -79,7 +81,9 @@ def plan(request: Request) -> Plan:
 
 def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share], float, int]:
     """Return the shares by name, the share left for training, and the releases before it."""
-    recipe, shares, diagnostics = request.recipe, dict[str, Share](), dict[str, Share]()
+    recipe = request.recipe
+    shares = dict[str, Share]()
+    diagnostics = dict[str, Share]()
     for part in (*parts, *recipe.after):
         to = diagnostics if part is DIAGNOSTICS else shares
         for name, share in part.share(request).items():
@@ -93,8 +97,11 @@ def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share]
 
 def _objective(request: Request, training: Budget) -> Objective:
     """Return the problem, with "auto" replaced by numbers."""
-    solver, recipe, scaling = request.solver, request.recipe, request.scaling
-    loss, data_norm = recipe.loss(request), 1.0 if recipe.maps else request.data_norm
+    solver = request.solver
+    recipe = request.recipe
+    scaling = request.scaling
+    loss = recipe.loss(request)
+    data_norm = 1.0 if recipe.maps else request.data_norm
     if request.clip is not None:
         clip = request.clip / request.data_norm if recipe.maps else request.clip
     else:
@@ -124,7 +131,8 @@ def _trained(
     request: Request, objective: Objective, training: Budget, bought: Gaussian | None
 ) -> Mechanism:
     """Return the record of training with the least noise, beside the parts that are bought."""
-    solver, budget = request.solver, request.budget
+    solver = request.solver
+    budget = request.budget
     with_noise = solver.mechanism(objective, training, request.bound)
     record = least_noise(with_noise, training, bound=request.bound)
     if bought and not isinstance(judge(record, budget.delta, request.bound)[1], GaussianDP):

@@ -68,8 +68,10 @@ class Preparation:
 
     def buy(self, model: Any, reading: Reading, generator: Generator) -> dict[str, Any]:
         """Return the facts as parameters of estimators, bought or public."""
-        request, spending = self.request, Spending(self.request.budget, self.shares, generator)
-        reading, bounds = self.first(model, reading, spending), None
+        request = self.request
+        spending = Spending(self.request.budget, self.shares, generator)
+        reading = self.first(model, reading, spending)
+        bounds = None
         if request.buys_ranges and reading.columns is None:
             rows = reading.rows(request.most_rows)
             bounds = ranges_of(rows, request.open_ranges, spending)
@@ -88,7 +90,8 @@ class Preparation:
         target : Target or None, default=None
             Targets that were read.
         """
-        request, targets = self.request, self.request.family.targets
+        request = self.request
+        targets = self.request.family.targets
         of_target = targets.public(model)
         if target is not None and not target.bought:
             of_target = target.attributes[f"{targets.parameter}_"]

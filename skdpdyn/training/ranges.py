@@ -24,7 +24,8 @@ from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.ranges import LARGEST_POWER
 from skdpdyn.kernels.statistics import PARTS
 
-RANGES, FINER_RANGES = "ranges of columns", "finer ranges of columns"
+RANGES = "ranges of columns"
+FINER_RANGES = "finer ranges of columns"
 _POWERS = -40, 64  # between these powers of two a cell is an octave
 _FALSE = 1e-4  # probability that a range is far too wide, where nothing can be learnt
 _WIDTHS = 1, 2, 4  # cells that are looked at together, where none stands out by itself
@@ -74,17 +75,22 @@ def bought_ranges(
     -------
     ndarray of shape (n_columns, 2)
     """
-    power, n_columns = LARGEST_POWER[dtype], len(octaves)
-    counts, starts, ends = _in_order(octaves, power), _starts(power), _ends(power)
+    power = LARGEST_POWER[dtype]
+    n_columns = len(octaves)
+    counts = _in_order(octaves, power)
+    starts = _starts(power)
+    ends = _ends(power)
     of_cells = np.add.reduceat(counts, starts[:-1], axis=1)
     noisy = _in_deviations(names[0], of_cells, n_columns, spending)
     is_small = np.diff(starts) == 1
     sensitivity = spending.per_square * math.sqrt(n_columns)
     hidden = _HIDDEN * n_records / (sensitivity * spending.noise_multiplier(names[0]))
     of_octaves = _ends_above_noise(noisy, false, is_small, hidden)
-    first, sizes = starts[of_octaves], np.diff(starts)[of_octaves]  # of both ends' cells
+    first = starts[of_octaves]
+    sizes = np.diff(starts)[of_octaves]  # of both ends' cells
     ranges = _from_zero(ends[first + [0, 1] * sizes], 2.0**-power)
-    large, alike = sizes > 1, of_octaves[:, 0] == of_octaves[:, 1]
+    large = sizes > 1
+    alike = of_octaves[:, 0] == of_octaves[:, 1]
     narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
     split = narrow | large.any(axis=1)
     if not np.any(split):  # the second release measures the same again
@@ -96,7 +102,8 @@ def bought_ranges(
         return _from_zero(ends[starts[of_octaves + np.array([0, 1])]], 2.0**-power)
     finer = np.zeros((n_columns, 2, PARTS))
     for column, end in np.argwhere(large & ~(alike[:, None] & [False, True])):  # one is split once
-        start, size = first[column, end], sizes[column, end]
+        start = first[column, end]
+        size = sizes[column, end]
         finer[column, end, :size] = counts[column, start : start + size]
     if np.any(narrow):
         finer[narrow, 0] = parts(ranges, narrow)[narrow]
@@ -124,7 +131,8 @@ def _in_order(octaves, power):
     What is beyond the useful range counts as its end, what is too near to 0 as 0.
     """
     signed = octaves.reshape(len(octaves), 2, -1)[:, :, :-1]  # the last cell is no number
-    first, last = 1023 - power, 1022 + power
+    first = 1023 - power
+    last = 1022 + power
     inner = signed[:, :, first : last + 1].copy()
     inner[:, :, -1] += signed[:, :, last + 1 :].sum(axis=2)
     zero = signed[:, :, :first].sum(axis=(1, 2))[:, None]
@@ -156,7 +164,8 @@ def _ends_above_noise(noisy, false, is_small=None, hidden=0.0):
     cells of both signs are counted together, and if still none does, the range is [-1, 1]. With
     None the cells are parts of one range, and the strongest is taken if none stands out.
     """
-    least, ends = -ndtri(false / noisy.size), np.zeros((len(noisy), 2), np.int64)
+    least = -ndtri(false / noisy.size)
+    ends = np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):
         pair = _standing_out(cells, least)
         if pair is None:
@@ -164,7 +173,8 @@ def _ends_above_noise(noisy, false, is_small=None, hidden=0.0):
             pair = strongest if is_small is None else _folded(cells, least, is_small)
         first, last = _widened(*pair, (cells > _BESIDE) & (is_small is None or is_small))
         if is_small is not None and first < last:
-            doubt, zero = is_small & (cells > hidden), cells.size // 2
+            doubt = is_small & (cells > hidden)
+            zero = cells.size // 2
             first -= int(0 < first < zero and doubt[first - 1])
             last += int(zero < last < cells.size - 1 and doubt[last + 1])
         ends[row] = first, last
@@ -195,7 +205,8 @@ def _folded(cells, least, is_small):
     Where nothing stands out, return the octaves of [-1, 1].
     """
     zero = cells.size // 2
-    positive, negative = cells[zero + 1 :], cells[:zero][::-1]
+    positive = cells[zero + 1 :]
+    negative = cells[:zero][::-1]
     pair = _standing_out((positive + negative) / math.sqrt(2), least)
     if pair is None:  # too few records
         to_one = int(np.argmax(is_small[zero + 1 :])) - _POWERS[0]

@@ -144,10 +144,11 @@ def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Rea
     if elsewhere and is_collection(X):
         from skdpdyn.data.cluster.dask import cluster_rows  # an extra, and slow to load
 
-        X, y = cluster_rows(X, y, is_regressor(model), exposure=exposure), None
+        X = cluster_rows(X, y, is_regressor(model), exposure=exposure)
+        y = None
         exposure = None
     if isinstance(X, Rows):
-        X, target = X, _source(model, X, y, groups, exposure)
+        target = _source(model, X, y, groups, exposure)
         if expands:
             X, target = _streamed_cells(model, X)
     else:

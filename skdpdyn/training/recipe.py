@@ -134,7 +134,8 @@ class Constant(AsIs):
 
     def settle(self, learning):
         """See `Recipe.settle`: the model that training would have started from."""
-        request, drowned = learning.plan.request, learning.plan.request.recipe is not self
+        request = learning.plan.request
+        drowned = learning.plan.request.recipe is not self
         missing = max(1.0, rules.LEAST_STRENGTH / request.strength)
         why = (
             f"n_samples={request.n_samples} at epsilon={request.budget.epsilon:g} pays for a base "
@@ -227,7 +228,8 @@ class Mapped(Planned):
 
     def record(self, learning, spending):
         """See `Recipe.record`."""
-        planned, facts = learning.plan, learning.facts
+        planned = learning.plan
+        facts = learning.facts
         if not (learning.rows.map.alike and planned.objective.n_outputs == 1):
             facts = replace(facts, enough=math.inf)  # directions are not alike
         training = planned.training
@@ -265,7 +267,10 @@ class Solved(Mapped):
         return "conditioning and sums of products"
 
 
-AS_IS, PLANNED, MAPPED, SOLVED = AsIs(), Planned(), Mapped(), Solved()
+AS_IS = AsIs()
+PLANNED = Planned()
+MAPPED = Mapped()
+SOLVED = Solved()
 
 
 def recipe_of(request: Request) -> Recipe:

@@ -39,15 +39,18 @@ def request_of(
     Request
     """
     facts = DataFacts() if facts is None else facts
-    loss, bought = facts.loss, facts.buys_targets
+    loss = facts.loss
+    bought = facts.buys_targets
     if loss is None:
         loss, bought = _loss_of(model)
     n_samples, n_features = check_shape(n_samples, n_features)
-    parameters, solver = checked(model), solver_of(model)
+    parameters = checked(model)
+    solver = solver_of(model)
     solver = solver.in_order() if facts.in_order else solver
     budget = _budget(model, n_samples, solver, facts.columns)
     solver.check_loss(loss)
-    expansion, conditioning = None, model.conditioning
+    expansion = None
+    conditioning = model.conditioning
     if model.family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = model.family.expand(model, facts.columns, n_features, strength)

@@ -22,7 +22,8 @@ from skdpdyn.core.spending import Share
 from skdpdyn.training.family import Part
 from skdpdyn.training.parts import sums_of_rows
 
-SUMS_OF_SLOPE, SUMS_OF_ROWS = "slope of residuals", "rate of rows"
+SUMS_OF_SLOPE = "slope of residuals"
+SUMS_OF_ROWS = "rate of rows"
 FARTHEST = 3.0
 """How far from the base rate's raw prediction a score counts."""
 
@@ -113,12 +114,17 @@ class Slope(Part):
         """See `Part.learn`."""
         if SUMS_OF_SLOPE not in spending.shares:
             return
-        objective, units = learning.plan.objective, learning.plan.request.family.units
+        objective = learning.plan.objective
+        units = learning.plan.request.family.units
         coef, intercept = objective.split(learning.theta)
-        n, shares = len(coef), units.weighted(learning, spending)
-        base, loss = units.raw(shares / shares.sum(), n), SUMS if n == 1 else sums_of_classes(n)
-        intercepts, coefs = np.zeros(loss.n_outputs), np.zeros((loss.n_outputs, coef.shape[1]))
-        intercepts[: 2 * n], coefs[:n] = np.concatenate([intercept, base]), coef
+        n = len(coef)
+        shares = units.weighted(learning, spending)
+        base = units.raw(shares / shares.sum(), n)
+        loss = SUMS if n == 1 else sums_of_classes(n)
+        intercepts = np.zeros(loss.n_outputs)
+        coefs = np.zeros((loss.n_outputs, coef.shape[1]))
+        intercepts[: 2 * n] = np.concatenate([intercept, base])
+        coefs[:n] = coef
         sums, std = sums_of_rows(
             SUMS_OF_SLOPE, loss, loss.lipschitz, coefs, intercepts, learning, spending
         )
@@ -130,8 +136,10 @@ class Slope(Part):
 
 def posterior(sums: np.ndarray, std: float) -> tuple[float, float]:
     """Return the posterior mean of a change of slope, and of a shift."""
-    residuals, (w, first, second) = sums[:2], sums[2:]
-    bend, prior = np.array([[w, first], [first, second]]), np.diag(np.square(rules.SLOPE_PRIOR))
+    residuals = sums[:2]
+    (w, first, second) = sums[2:]
+    bend = np.array([[w, first], [first, second]])
+    prior = np.diag(np.square(rules.SLOPE_PRIOR))
     left = bend @ prior @ bend.T + std**2 * np.eye(2)
     shift, slope = -prior @ bend.T @ np.linalg.solve(left, residuals)
     return slope, shift
@@ -139,7 +147,8 @@ def posterior(sums: np.ndarray, std: float) -> tuple[float, float]:
 
 def posterior_of_classes(sums: np.ndarray, std: float) -> tuple[float, float]:
     """Return the posterior mean of a change of slope, and no shift."""
-    residual, bend = float(sums[0]), FARTHEST_OF_CLASSES * max(float(sums[1]), 0.0)
+    residual = float(sums[0])
+    bend = FARTHEST_OF_CLASSES * max(float(sums[1]), 0.0)
     return -residual * bend / (bend**2 + (std / rules.SLOPE_PRIOR_OF_CLASSES) ** 2), 0.0
 
 
@@ -181,7 +190,9 @@ class MeanRow(Part):
         """See `Part.learn`."""
         if SUMS_OF_ROWS not in spending.shares:
             return
-        objective, request, rows = learning.plan.objective, learning.plan.request, learning.rows
+        objective = learning.plan.objective
+        request = learning.plan.request
+        rows = learning.rows
         counts = np.diff(rows.persons.first)[rows.persons.owners()]
         alike = replace(learning, rows=rows.weighted_by(counts / rows.most_rows))
         coef, intercept = objective.split(learning.theta)
@@ -199,7 +210,8 @@ class MeanRow(Part):
         rate = shares[1] / shares.sum()
         bend = max(bend / 2, std)
         observed = rate - residual / bend * rate * (1 - rate)
-        least, most = rate / MOST_RATIO, 1 - (1 - rate) / MOST_RATIO
+        least = rate / MOST_RATIO
+        most = 1 - (1 - rate) / MOST_RATIO
         observed = min(max(observed, least), most, MOST_RATIO * rate)
         moved = math.log(observed / (1 - observed)) - math.log(rate / (1 - rate))
         moved /= 1 + (std / bend / rules.MEAN_ROW_PRIOR) ** 2  # the posterior mean

@@ -70,10 +70,14 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
     """
     start = model.start
     if isinstance(start, tuple | list) and len(start) == 2:
-        (coef, intercept), label = start, NUMBERS
+        (coef, intercept) = start
+        label = NUMBERS
     elif not isinstance(start, type) and hasattr(start, "coef_") and hasattr(start, "intercept_"):
-        coef, intercept, label = start.coef_, start.intercept_, f"a {type(start).__name__}"
-        classes, lent = listed(getattr(model, "classes", None)), getattr(start, "classes_", None)
+        coef = start.coef_
+        intercept = start.intercept_
+        label = f"a {type(start).__name__}"
+        classes = listed(getattr(model, "classes", None))
+        lent = getattr(start, "classes_", None)
         if (
             classes is not None
             and lent is not None

@@ -16,7 +16,8 @@ from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_nam
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
 from skdpdyn.training.diagnostics import ROUNDING
 
-FROM_Y, LARGEST = "from_y", 1e150
+FROM_Y = "from_y"
+LARGEST = 1e150
 MOST_LABELS = 256  # labels of several classes that can be bought are 0, 1, ..., below it
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
@@ -155,7 +156,8 @@ class Labels(Targets):
 
     def of(self, model, as_read, public):
         """See `Targets.of`: labels as their number among the classes."""
-        y, classes = as_read, public
+        y = as_read
+        classes = public
         leaks: tuple[str, ...] = ()
         if classes is None:
             if y is None:
@@ -163,7 +165,8 @@ class Labels(Targets):
                     f"classes={model.classes!r}: labels are not looked for in rows that are read "
                     "in order, unless they are bought. Pass classes=[...]"
                 )
-            classes, leaks = self._classes_from_y(y), ("classes were taken from y",)
+            classes = self._classes_from_y(y)
+            leaks = ("classes were taken from y",)
             bought = ". (Labels that are whole numbers are bought, if records are enough)"
             warn(
                 f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
@@ -264,7 +267,8 @@ class Numbers(Targets):
 
     def usable(self, low: float, high: float) -> tuple[float, float]:
         """Return bounds that can be computed with, from ends that were bought."""
-        low, high = max(low, -LARGEST / 2), min(high, LARGEST / 2)
+        low = max(low, -LARGEST / 2)
+        high = min(high, LARGEST / 2)
         return (low, high) if are_bounds(low, high) else (low, low + max(1.0, abs(low)))
 
     def _bounds_from_y(
@@ -277,7 +281,8 @@ class Numbers(Targets):
                 f"{shown}: bounds are not looked for in rows that are read in order, unless they "
                 "are bought, which takes more records. Pass target_bounds=(low, high)"
             )
-        low, high = float(np.min(y)), float(np.max(y))
+        low = float(np.min(y))
+        high = float(np.max(y))
         high = high if high > low else low + max(1.0, abs(low))
         if not are_bounds(low, high):
             raise ValueError(
@@ -465,7 +470,8 @@ def outside(y: Any, bounds: Any) -> Any:
     Targets that are counts may have exposures beside them.
     """
     low, high = bounds
-    room, y = ROUNDING * (high - low), numbers_of(y if y.ndim == 1 else y[:, 0])
+    room = ROUNDING * (high - low)
+    y = numbers_of(y if y.ndim == 1 else y[:, 0])
     return ((y < low - room) | (y > high + room)).astype(np.float64)
 
 

@@ -152,10 +152,12 @@ class Partitions:
     def __init__(self, X, y, numeric, has_target, exposure):
         self.client = _client()
         _check_form(X)
-        dtype, n_features = _dtype(X), X.shape[1]
+        dtype = _dtype(X)
+        n_features = X.shape[1]
         if n_features == 0:
             raise ValueError("Found array with 0 feature(s): at least one column is needed")
-        self.X, self.feature_names = X, list(X.columns) if _is_frame(X) else None
+        self.X = X
+        self.feature_names = list(X.columns) if _is_frame(X) else None
         lengths = _lengths(X)
         targets = {"y": y} if has_target else {}
         if exposure is not None:

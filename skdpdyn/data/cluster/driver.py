@@ -49,7 +49,9 @@ class _Share:
     """Some partitions, and the actor that holds them."""
 
     def __init__(self, parts, address):
-        self.parts, self.address, self.losses = parts, address, 0
+        self.parts = parts
+        self.address = address
+        self.losses = 0
         self.future = self.actor = None
         self.sent: tuple = ()  # the state that its actor has
 
@@ -64,13 +66,15 @@ class Session:
     """
 
     def __init__(self, partitions):
-        self._partitions, self._client = partitions, partitions.client
+        self._partitions = partitions
+        self._client = partitions.client
         self._shares: list[_Share] = []
         self._heard: dict[str, tuple] = {}
 
     def close(self):
         """Drop all rows: the workers' part of this fit ends within a moment."""
-        shares, self._shares = self._shares, []
+        shares = self._shares
+        self._shares = []
         self._let_go(shares)
 
     def _let_go(self, shares):
@@ -157,7 +161,8 @@ class Session:
         order, in proportion to threads.
         """
         workers = self._workers()
-        addresses, lengths = list(workers), np.array(self._partitions.lengths)
+        addresses = list(workers)
+        lengths = np.array(self._partitions.lengths)
         ends = np.cumsum([workers[address]["nthreads"] for address in addresses])
         middles = (np.cumsum(lengths) - lengths / 2) / lengths.sum() * ends[-1]
         futures = distributed.futures_of(self._partitions.X)
@@ -244,7 +249,8 @@ def _refused(state, code, *where):
             f"columns {list(where)} hold missing or infinite values. Fill them with public ones"
         )
     if code == worker.TARGETS:  # that of a target that no fit takes
-        ((_, _, encode, _), *_), (are_numbers,) = state, where
+        ((_, _, encode, _), *_) = state
+        (are_numbers,) = where
         try:
             encode(np.array([np.nan]) if are_numbers else np.array([None]))
         except ValueError as error:
@@ -288,10 +294,12 @@ class ClusterRows(TargetsElsewhere):
     """
 
     def __init__(self, partitions):
-        form, lengths = partitions.form, partitions.lengths
+        form = partitions.form
+        lengths = partitions.lengths
         self._starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self.shape = int(self._starts[-1]), form.n_features
-        self.dtype, self.is_sparse = np.dtype(form.dtype), form.is_sparse
+        self.dtype = np.dtype(form.dtype)
+        self.is_sparse = form.is_sparse
         self.feature_names = partitions.feature_names
         self.has_exposure = form.n_targets == 2
         self._session = Session(partitions)
@@ -315,7 +323,8 @@ class ClusterRows(TargetsElsewhere):
 
     def summed(self, statistic):
         """See `Rows.summed`: chunks are added up where their rows are."""
-        edges, shape = self.moment_edges(), (statistic.n_sums(self.shape[1]),)
+        edges = self.moment_edges()
+        shape = (statistic.n_sums(self.shape[1]),)
         starts = self._starts[:-1]
         before = starts - edges[np.searchsorted(edges, starts, side="right") - 1]
         pieces = list(zip(self._cuts(edges), before.tolist(), strict=True))
@@ -348,17 +357,21 @@ class _Sums:
     """Sums of gradients over all rows or over chosen ones, at one point after the other."""
 
     def __init__(self, rows, opened, n_sums):
-        self._rows, self._opened, self._shape = rows, opened, (n_sums,)
+        self._rows = rows
+        self._opened = opened
+        self._shape = (n_sums,)
 
     def close(self):
         """Do nothing: workers drop their state at the next request."""
 
     def __call__(self, *point):
         """Return the sum of all pieces, in order; the places of chosen records come last."""
-        name, of_parts = "point", None
+        name = "point"
+        of_parts = None
         if len(point) > 3:
             *point, chosen = point
-            name, of_parts = "batch", self._rows._by_part(chosen)
+            name = "batch"
+            of_parts = self._rows._by_part(chosen)
         sums = self._rows._answers(name, *point, of_parts=of_parts, opened=[self._opened])
         return _added(sums, self._shape)
 

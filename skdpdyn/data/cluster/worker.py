@@ -54,7 +54,8 @@ class Holder:
     """
 
     def __init__(self, form, lengths, *blocks):
-        self._worker, self._sums = get_worker(), []
+        self._worker = get_worker()
+        self._sums = []
         self._refusal = _caught(UNREADABLE, self._read, form, lengths, blocks)
 
     def __reduce__(self):
@@ -75,7 +76,8 @@ class Holder:
             raise Refusal(VERSION)
         parts = zip(*[iter(blocks)] * (1 + form.n_targets), strict=True)
         pairs = [_rows_of(form, n, *part) for n, part in zip(lengths, parts, strict=True)]
-        self._rows, self._y = [LocalRows(X) for X, _ in pairs], [y for _, y in pairs]
+        self._rows = [LocalRows(X) for X, _ in pairs]
+        self._y = [y for _, y in pairs]
 
     def _answered(self, requests):
         for name, arguments in requests:

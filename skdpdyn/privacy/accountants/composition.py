@@ -100,7 +100,8 @@ def _(mechanism: WithoutReplacement) -> GaussianDP:
 def _(mechanism: PoissonSubsampled) -> GaussianDP:
     moved = mechanism.adjacency.sum_sensitivity(1.0)  # in units of C
     failure = 0.0  # a run that cuts no batch is another with that probability
-    n, largest = mechanism.n_samples, mechanism.largest_batch
+    n = mechanism.n_samples
+    largest = mechanism.largest_batch
     if n is not None and largest is not None:
         failure = mechanism.n_steps * most_cut(n, largest, mechanism.sampling_probability)
     return GaussianDP(

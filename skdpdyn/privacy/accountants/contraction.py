@@ -87,7 +87,8 @@ def _(mechanism: OnePass, index: int | None = None, tight: bool = False) -> Guar
             f"{largest:.6g}, not {mechanism.step_size:.6g}"
         )
     check_computable("contraction", noise=mechanism.noise, step_size=mechanism.step_size)
-    n, random = mechanism.n_samples, mechanism.stopping == "random"
+    n = mechanism.n_samples
+    random = mechanism.stopping == "random"
     later = n - check_index(index, n, 1 if random else n)
     return ContractedDP(
         own_shift=mechanism.sensitivity / mechanism.noise,

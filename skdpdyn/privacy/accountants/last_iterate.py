@@ -98,7 +98,8 @@ def _(mechanism: NoisyGradientDescent, index: int | None = None) -> GaussianDP:
 
 @last_iterate.register
 def _(mechanism: CyclicBatches, index: int | None = None) -> Guarantee:
-    n_batches, shuffled = mechanism.n_batches, mechanism.order == "shuffled_once"
+    n_batches = mechanism.n_batches
+    shuffled = mechanism.order == "shuffled_once"
     *steps, diameter = _steps(mechanism)
     check_positions("last_iterate", n_batches)
     positions = np.arange(1, n_batches + 1)
@@ -142,11 +143,10 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
     # Cap the decay (e^-1000 is 0) so that 0 * inf is not NaN
     decay = min(decay, 1000.0)
     check_computable("last_iterate", noise=mechanism.noise, step_size=mechanism.step_size)
-    cost, reach = (
-        mechanism.sensitivity / mechanism.noise,
-        mechanism.diameter / (mechanism.step_size * mechanism.noise),
-    )
-    n, random = mechanism.n_samples, mechanism.stopping == "random"
+    cost = mechanism.sensitivity / mechanism.noise
+    reach = mechanism.diameter / (mechanism.step_size * mechanism.noise)
+    n = mechanism.n_samples
+    random = mechanism.stopping == "random"
     index = check_index(index, n, 1 if random else n)
 
     # mu of a record with ``later`` steps after its own: forgetting starts there or later
@@ -167,7 +167,8 @@ def _(mechanism: OnePass, index: int | None = None) -> Guarantee:
     values = mus(np.arange(n - index + 1, dtype=float))
     weights = np.full(values.size, 1 / n)
     if index > 1:
-        values, weights = np.append(values, 0.0), np.append(weights, (index - 1) / n)
+        values = np.append(values, 0.0)
+        weights = np.append(weights, (index - 1) / n)
     return ProfileMixture(values, weights, mechanism.adjacency)
 
 
@@ -196,11 +197,14 @@ def _cyclic_mu(
     block: their slopes fall by c from one to the next. The tail is the second block, unless its
     slope is lower: then there is one.
     """
-    decay, later = -log_contraction, n_batches - position
+    decay = -log_contraction
+    later = n_batches - position
     if math.isinf(decay):
         return sensitivity / noise_std if later == 0 else 0.0
-    period, before = n_batches * decay, n_epochs - 1
-    tail_supply, tail_weight = math.exp(-later * decay), float(_noise_left(later + 1, decay))
+    period = n_batches * decay
+    before = n_epochs - 1
+    tail_supply = math.exp(-later * decay)
+    tail_weight = float(_noise_left(later + 1, decay))
     if before == 0:
         return sensitivity / noise_std * tail_supply / math.sqrt(tail_weight)
     # the part that is left at the end of the last epoch but one
@@ -388,9 +392,11 @@ def _from_anywhere(
     m: int, decay: float, sensitivity: float, noise_std: float, diameter: float
 ) -> float:
     if decay == 0:
-        shift, noise = diameter + m * sensitivity, float(m)
+        shift = diameter + m * sensitivity
+        noise = float(m)
     elif math.isinf(decay):
-        shift, noise = sensitivity, 1.0
+        shift = sensitivity
+        noise = 1.0
     else:
         shift = math.exp(-m * decay) * diameter + sensitivity * math.expm1(-m * decay) / math.expm1(
             -decay
@@ -452,7 +458,8 @@ def _log_energy(log_supply: Array, log_weight: Array) -> float:
     supplies: list[float] = []
     weights: list[float] = []
     log_debt = -math.inf  # supply without noise so far is carried forward, never lost
-    start, n_steps = 0, log_supply.size
+    start = 0
+    n_steps = log_supply.size
     while start < n_steps:
         stop = _segment_end(log_weight, start)
         block_supplies, block_weights, log_debt = _pool_segment(
@@ -495,7 +502,8 @@ def _pool_segment(log_supply: Array, log_weight: Array, log_debt: float) -> Any:
     tail = log_supply[noisy[-1] + 1 :]
     weight = log_weight[noisy]
     slope = supply - weight
-    scale, top = weight.max(), slope.max()
+    scale = weight.max()
+    top = slope.max()
     if np.isneginf(top):
         blocks = np.array([0, noisy.size])
     else:
@@ -509,18 +517,18 @@ def _append_blocks(
     supplies: Any, weights: Any, block_supplies: Array, block_weights: Array
 ) -> None:
     """Append blocks in order; pool neighbours while the left one has the larger supply/weight."""
-    block_supplies, block_weights = block_supplies.tolist(), block_weights.tolist()
+    block_supplies = block_supplies.tolist()
+    block_weights = block_weights.tolist()
     position = 0
     while position < len(block_supplies) and supplies:
-        supply, weight = block_supplies[position], block_weights[position]
+        supply = block_supplies[position]
+        weight = block_weights[position]
         if not supplies[-1] - weights[-1] > supply - weight:
             break
         position += 1
         while supplies and supplies[-1] - weights[-1] > supply - weight:
-            supply, weight = (
-                float(np.logaddexp(supply, supplies.pop())),
-                float(np.logaddexp(weight, weights.pop())),
-            )
+            supply = float(np.logaddexp(supply, supplies.pop()))
+            weight = float(np.logaddexp(weight, weights.pop()))
         supplies.append(supply)
         weights.append(weight)
     supplies.extend(block_supplies[position:])
@@ -539,18 +547,19 @@ def _least_log_energy_from_anywhere(
     n_steps = log_supply.size
     supplies, weights, tails = np.zeros((3, n_steps + 1))
     tails[0] = -math.inf  # tails[i]: log energy of blocks 1 to i
-    top, best = 0, math.inf  # index 0 is the bottom: no block
+    top = 0
+    best = math.inf  # index 0 is the bottom: no block
     for k in range(n_steps - 1, -1, -1):
-        supply, weight = log_supply[k], log_weight[k]
+        supply = log_supply[k]
+        weight = log_weight[k]
         if not (np.isneginf(supply) and np.isneginf(weight)):
             while top and supply - weight > supplies[top] - weights[top] - _EQUAL:
-                supply, weight = (
-                    np.logaddexp(supply, supplies[top]),
-                    np.logaddexp(weight, weights[top]),
-                )
+                supply = np.logaddexp(supply, supplies[top])
+                weight = np.logaddexp(weight, weights[top])
                 top -= 1
             top += 1
-            supplies[top], weights[top] = supply, weight
+            supplies[top] = supply
+            weights[top] = weight
             tails[top] = np.logaddexp(tails[top - 1], 2 * supply - weight)
         best = min(best, _energy_with_front(log_front[k], supplies, weights, tails, top))
     return best
@@ -560,7 +569,9 @@ def _energy_with_front(
     log_front: float, supplies: Array, weights: Array, tails: Array, top: int
 ) -> float:
     """Log energy of the stacked blocks after a supply without weight was put in front of them."""
-    supply, weight, remaining = log_front, -math.inf, top
+    supply = log_front
+    weight = -math.inf
+    remaining = top
     while remaining:
         # usually one block takes all supply
         low = max(0, remaining - (1 if remaining == top else 1024))
@@ -575,5 +586,7 @@ def _energy_with_front(
             return np.logaddexp(
                 tails[remaining - 1 - index], 2 * pooled_supply[index] - pooled_weight[index]
             )
-        supply, weight, remaining = pooled_supply[-1], pooled_weight[-1], low
+        supply = pooled_supply[-1]
+        weight = pooled_weight[-1]
+        remaining = low
     return math.inf if log_front > -math.inf else -math.inf

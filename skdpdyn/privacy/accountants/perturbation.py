@@ -103,7 +103,9 @@ def _(mechanism: Laplace) -> LaplaceDP:
 
 @perturbation.register
 def _(mechanism: ObjectivePerturbation) -> Guarantee:
-    mu, tilt, adjacency = 1 / mechanism.noise_multiplier, mechanism.tilt, mechanism.adjacency
+    mu = 1 / mechanism.noise_multiplier
+    tilt = mechanism.tilt
+    adjacency = mechanism.adjacency
     if mechanism.distribution == "gamma":
         return ApproximateDP(mu + tilt, adjacency=adjacency)
     check_computable("perturbation", noise_multiplier=mechanism.noise_multiplier)
@@ -235,7 +237,8 @@ class TiltedCurve(Checked):
         return (gaussian + (np.maximum(self.tilt, sides) if self.apart else self.tilt + sides))[()]
 
 
-_RADIUS, _NODES = 14.0, 160
+_RADIUS = 14.0
+_NODES = 160
 
 
 def _log_radial_moment(scale: Floats, rank: int) -> Any:

@@ -156,8 +156,11 @@ def _recursion(
         return math.inf
     if q == 1:
         return n_steps * step / (order - 1)
-    odds, forgets = (1 - q) / q, -math.expm1(2 * log_contraction)
-    base, x, done = step + math.log(q), 0.0, 0
+    odds = (1 - q) / q
+    forgets = -math.expm1(2 * log_contraction)
+    base = step + math.log(q)
+    x = 0.0
+    done = 0
     # log(q e^(A+x) + (1-q) e^(c^2 x)) - x = A + log q + log(1 + odds e^(-A - (1-c^2) x)), or its
     # mirror image near 0
     while done < n_steps:

@@ -75,18 +75,14 @@ def accountant(
         exact = singledispatch(function)
 
         def judge(mechanism: Mechanism, *arguments: Any, **options: Any) -> Guarantee:
-            guarantee, mu = (
-                exact(mechanism, *arguments, **options),
-                getattr(mechanism, "rounding", 0.0),
-            )
+            guarantee = exact(mechanism, *arguments, **options)
+            mu = getattr(mechanism, "rounding", 0.0)
             return rounded(guarantee, mu) if mu else guarantee
 
         dispatched: Any = update_wrapper(judge, exact)
-        dispatched.theorem, dispatched.sharper, dispatched.never_below = (
-            theorem,
-            sharper,
-            never_below,
-        )
+        dispatched.theorem = theorem
+        dispatched.sharper = sharper
+        dispatched.never_below = never_below
         dispatched.needs = NEEDS[name] = needs or Needs()
         dispatched.register(Composition, partial(_compose_parts, dispatched))
         ACCOUNTANTS[name] = dispatched

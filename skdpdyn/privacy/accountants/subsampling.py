@@ -69,7 +69,8 @@ def _(mechanism: PoissonSubsampled) -> Guarantee:
         "noise_multiplier": mechanism.noise_multiplier,
     }
     check_computable("subsampling", **numbers)
-    n_samples, largest = mechanism.n_samples, mechanism.largest_batch
+    n_samples = mechanism.n_samples
+    largest = mechanism.largest_batch
     step = SampledGaussian(**numbers, adjacency=mechanism.adjacency)
     if n_samples is not None and largest is not None:
         cut = TruncatedGaussian(n_samples, largest, step)

@@ -75,7 +75,8 @@ class BassilySGD(Solver):
             n_steps = max(
                 1, min(objective.n_samples**2, _MOST_STEPS, int(_COUNTABLE * budget.delta))
             )
-        radius, q = self._radius(objective), 1 / objective.n_samples
+        radius = self._radius(objective)
+        q = 1 / objective.n_samples
 
         def record(noise_multiplier):
             noise_std = noise_multiplier * objective.lipschitz

@@ -139,15 +139,18 @@ class DPSVRG(Solver):
     ) -> np.ndarray:
         """See `Solver.solve`."""
         snapshots, steps = mechanism.mechanisms
-        n_rounds, n_inner = snapshots.n_steps, steps.n_steps // snapshots.n_steps
-        step_size, batch_size = steps.step_size, steps.sampling_probability * objective.n_samples
+        n_rounds = snapshots.n_steps
+        n_inner = steps.n_steps // snapshots.n_steps
+        step_size = steps.step_size
+        batch_size = steps.sampling_probability * objective.n_samples
         snapshot = np.zeros(objective.n_parameters)
         with Progress(n_rounds, "round", verbose) as progress:
             for number in range(1, n_rounds + 1):
                 largest = objective.lipschitz + _rounding(objective, snapshot)
                 std = snapshots.noise_multiplier * largest
                 snapshot_gradient = release(rows.gradient(objective, snapshot), std, generator)
-                theta, total = snapshot.copy(), np.zeros_like(snapshot)
+                theta = snapshot.copy()
+                total = np.zeros_like(snapshot)
                 for _ in range(n_inner):
                     batch = np.flatnonzero(
                         generator.random(objective.n_samples) < steps.sampling_probability
@@ -215,7 +218,8 @@ def _rounding(objective, theta):
     rounds by eps/2 of its norm, at most 2 n L, in each run, and half of that is for either sum.
     """
     n_summed = max(largest_number_in_order(objective), gathered_in_order(objective.n_samples)) + 1
-    norm, n_terms = np.linalg.norm(theta), objective.n_features + 2
+    norm = np.linalg.norm(theta)
+    n_terms = objective.n_features + 2
     return 2 * objective.n_samples * objective.gradient_rounding(norm, n_terms, n_summed)
 
 
