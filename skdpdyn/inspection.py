@@ -9,7 +9,7 @@ from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
-from skdpdyn.privacy.checks import checked_count, checked_number
+from skdpdyn.privacy.checks import checked_count, checked_number, has_own
 from skdpdyn.privacy.display import Display
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import distinct
@@ -529,7 +529,7 @@ def _fitted(estimator):
                 "TradeoffDisplay.from_guarantee(total_privacy(pipeline)), or one step alone"
             )
         estimator = estimator[-1]
-    if not hasattr(estimator, "privacy_") and not hasattr(estimator, "privacy_cost"):
+    if not any(has_own(estimator, name) for name in ("privacy_", "privacy_cost")):
         raise ValueError(
             f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline "
             "that ends in one"

@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "a wrapper is taken for what is inside it",
+        "return inspect.getattr_static(item, name, missing) is not missing and hasattr(item, name)",
+        "return hasattr(item, name)",
+        "tests/test_model_selection.py -k hands_on",
+    ),
+    Mutation(
         "the cost of training follows from classes that were bought",
         "if request.buys_targets and not request.recipe.composes:",
         "if request.buys_targets is None:",

@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,7 @@ from skdpdyn.privacy import (
     Assumed,
     Gaussian,
     GaussianDP,
+    Ledger,
     PoissonSubsampled,
     Selection,
     composition,
@@ -87,6 +89,7 @@ from skdpdyn.solvers import NoisyGD
 from skdpdyn.training import facts
 from skdpdyn.training.preparation import Preparation
 from skdpdyn.training.request import request_of
+from skdpdyn.training.sources import sources_of
 
 LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
 RIDGE = PrivateRidge(target_bounds=(-2.0, 2.0), solver=NoisyGD(n_steps=5))
@@ -977,6 +980,52 @@ def test_advice_on_meta_estimators():
     learns = "StandardScaler learns means and variances from the records"
     with pytest.raises(ValueError, match=f"{learns}: use BoundsScaler or PrivateScaler$"):
         total_privacy(StandardScaler())
+
+
+class HandsOn:
+    """Scores a model on its own training records, and hands its attributes on."""
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def __getattr__(self, name):
+        if name == "estimator":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.estimator, name)
+
+    def fit(self, X, y):
+        self.estimator.fit(X, y)
+        self.score_ = self.estimator.score(X, y)
+        return self
+
+
+class HandsOnEstimator(HandsOn, BaseEstimator):
+    pass
+
+
+@pytest.mark.parametrize("kind", [HandsOn, HandsOnEstimator])
+def test_what_a_wrapper_hands_on_is_not_its_own(kind, tmp_path):
+    """It says what the model inside spent, and may have done anything else with the records."""
+    model = clone(LOGISTIC)
+    wrapper = kind(model).fit(X, Y)
+    assert wrapper.privacy_ == model.privacy_
+    assert total_privacy(model).guarantee == model.privacy_
+    with pytest.raises(ValueError, match=f"{kind.__name__} (is not known|learns from the records)"):
+        total_privacy(wrapper)
+    with pytest.raises(ValueError, match=f"{kind.__name__} has no privacy_cost"):
+        search_privacy(wrapper, 200, cv=3, n_features=3)
+    with pytest.raises(ValueError, match=f"no total is known|{kind.__name__} is"):
+        total_privacy(kind(GridSearchCV(model, {"clip": [0.1, 0.2]}, cv=3)).fit(X, Y))
+    ledger = Ledger(tmp_path / "ledger.json", (9.0, 1e-3))
+    ledger.reserve("before", model).settle(model)
+    for spend in (partial(ledger.reserve, "more"), ledger.reserve("other", model).settle):
+        with pytest.raises(ValueError, match=f"a {kind.__name__} is no guarantee and has no priv"):
+            spend(wrapper)
+    with pytest.raises(ValueError, match=f"a {kind.__name__} has no privacy_cost"):
+        ledger.reserve("more", wrapper, n_samples=200, n_features=3)
+    (source,) = sources_of(wrapper, "start")
+    assert source.guarantee is None
+    assert source.leaks
 
 
 def test_every_label_is_checked_whichever_records_are_held_out():

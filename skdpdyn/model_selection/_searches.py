@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._splits import knows_its_splits, stratifies
 from skdpdyn.model_selection._steps import private_steps, with_parameters
+from skdpdyn.privacy.checks import has_own
 from skdpdyn.privacy.guarantees import composed, largest
 
 
@@ -107,7 +108,7 @@ class Fits:
 def is_search(item):
     """Return whether it is a search of scikit-learn, or made like one."""
     parts = "estimator", "cv", "refit", "scoring", "error_score"
-    return isinstance(item, BaseEstimator) and all(hasattr(item, part) for part in parts)
+    return isinstance(item, BaseEstimator) and all(has_own(item, part) for part in parts)
 
 
 def is_fitted_search(item):

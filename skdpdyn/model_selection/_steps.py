@@ -24,6 +24,7 @@ from sklearn.preprocessing import (
 from sklearn.utils import get_tags
 
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.privacy.checks import has_own
 
 _TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
 _CALIBRATES = "calibrate on public records, or raise the model's clip"
@@ -228,7 +229,7 @@ def verdict(step: Any) -> Verdict:
 @singledispatch
 def _verdict(step):
     kind = type(step).__name__
-    if hasattr(step, "privacy_cost") or hasattr(step, "privacy_"):
+    if has_own(step, "privacy_cost") or has_own(step, "privacy_"):
         return Verdict(f"{kind} spends a budget of its own, which is not counted here")
     free, why = _FREE_WITH.get(kind, (None, ""))
     if free is not None and type(step).__module__.startswith("sklearn.") and free(step):
@@ -424,10 +425,10 @@ def private_steps(estimator, name=""):
             f"{estimator!r} is not fitted again: only its first fit cost something, see "
             "total_privacy"
         )
-    if not hasattr(estimator, "privacy_cost"):
+    if not has_own(estimator, "privacy_cost"):
         raise ValueError(
-            f"{estimator!r} has no privacy_cost: pass an estimator of skdpdyn, or a Pipeline "
-            "that ends in one"
+            f"a {type(estimator).__name__} has no privacy_cost: pass an estimator of skdpdyn, or "
+            "a Pipeline that ends in one"
         )
     return [estimator]
 

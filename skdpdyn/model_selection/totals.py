@@ -28,7 +28,7 @@ from skdpdyn.model_selection._steps import (
     with_parameters,
 )
 from skdpdyn.privacy import Budget, GaussianDP
-from skdpdyn.privacy.checks import checked_flag, is_auto
+from skdpdyn.privacy.checks import checked_flag, has_own, is_auto
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.ledger import plans_pipelines
@@ -38,6 +38,15 @@ from skdpdyn.training.targets import listed
 
 NOT_PRIVATE_SCORES = (
     "scores, and what was chosen by them, were computed from the records without noise"
+)
+_NEITHER = (
+    "a {} is neither a fitted estimator nor a guarantee: of a record, pass tightest(record); "
+    "unpack a list, total_privacy(*releases)"
+)
+_NOT_KNOWN = (
+    "{} is not known: it may fit several models, and learn from the records itself. Of the former, "
+    "pass each model that it fitted, or model.privacy_cost(n_samples, n_features) once for each "
+    "fit, total_privacy(*[cost] * n_fits)"
 )
 STRATIFIED = (
     "folds were stratified by y: the count is for neighbours that differ in X alone, "
@@ -388,6 +397,7 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features):
 @plans_pipelines
 def _planned(estimator, n_samples, n_features):
     """Return the cost of a fit of an estimator or a pipeline."""
+    private_steps(estimator)  # raises for a wrapper, of which clone may return what is inside
     return _cost_of_fit(estimator, {}, n_samples, n_features)
 
 
@@ -429,11 +439,10 @@ def _parts_of(item, name=""):
             sources=item.sources,
         )
         yield from (_Part(step, why=why) for step, why in item.free)
-    elif isinstance(getattr(item, "guarantee", None), Guarantee):  # an answer of `tightest`
+    elif has_own(item, "guarantee") and isinstance(item.guarantee, Guarantee):  # of `tightest`
         yield _Part(_named(name, type(item.guarantee).__name__), item.guarantee)
-    elif hasattr(item, "privacy_"):
+    elif has_own(item, "privacy_"):
         leaks = tuple(getattr(item, "leaks_", ()))
-        kind = type(item.estimator if type(item) is FrozenEstimator else item).__name__
         yield _Part(
             _named(name, kind),
             item.privacy_,
@@ -444,13 +453,12 @@ def _parts_of(item, name=""):
         )
     elif is_fitted_search(item):
         yield _of_search(item, name)
-    elif hasattr(item, "privacy_cost"):
+    elif has_own(item, "privacy_cost"):
         yield _unfitted(name, kind, "its privacy_cost says what it would")
     elif type(item) in _PARTS:
         yield from _PARTS[type(item)](item, name)
     elif not isinstance(item, BaseEstimator | str | None):
-        hint = ": of a record, pass tightest(record); unpack a list, total_privacy(*releases)"
-        raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee{hint}")
+        raise ValueError((_NOT_KNOWN if has_own(item, "fit") else _NEITHER).format(kind))
     elif is_search(item):
         why = (
             f"{kind}: what it released is not known, since it is not fitted or its cv_results_ do "
@@ -539,7 +547,7 @@ _PARTS = {
 def _top(item):
     """Return the parts of one argument of `total_privacy`."""
     if item is None or isinstance(item, str):
-        raise ValueError(f"{item!r} is neither a fitted estimator nor a guarantee")
+        raise ValueError(_NEITHER.format(type(item).__name__))
     return _parts_of(item, "")
 
 

@@ -1,5 +1,6 @@
 """Checks of parameters: how values are read, and refused by name. Other packages may use them."""
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -51,6 +52,16 @@ def checked_number(value: Any, name: str, valid: Callable[[Any], Any], requireme
     if not valid(number) or (math.isinf(number) and isinstance(value, Integral)):
         raise ValueError(f"{name}={value!r} must be {requirement}")
     return number
+
+
+def has_own(item: Any, name: str) -> bool:
+    """Return whether an object has an attribute itself: one that it hands on is of another.
+
+    A wrapper whose ``__getattr__`` asks what is inside shows what that has spent, and may have done
+    anything else with the records.
+    """
+    missing = object()
+    return inspect.getattr_static(item, name, missing) is not missing and hasattr(item, name)
 
 
 def is_named(value: Any, *names: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, cast
 from skdpdyn.exceptions import BudgetExceededError
 from skdpdyn.privacy import serialization
 from skdpdyn.privacy.budget import Budget
+from skdpdyn.privacy.checks import has_own
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.filters import Filter, added, most
 from skdpdyn.privacy.guarantees import (
@@ -525,7 +526,7 @@ class Ledger(Shown):
         """Return the cost of a fit to one of the ledger's units, if its shape is given."""
         if n_samples is None and n_features is None:
             return cost
-        if hasattr(cost, "privacy_cost"):
+        if has_own(cost, "privacy_cost"):
             return cost.privacy_cost(n_samples, n_features).with_unit(self.unit)
         if not _PLANS:
             raise ValueError(
@@ -724,8 +725,8 @@ def _checked_text(value: Any, name: str) -> str:
 
 def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
     """Return the guarantee of a fitted object, and the leaks it does not cover."""
-    cost = getattr(item, "privacy_", item)
-    cost = getattr(cost, "guarantee", cost)  # a total, or an answer of `tightest`
+    cost = item.privacy_ if has_own(item, "privacy_") else item
+    cost = cost.guarantee if has_own(cost, "guarantee") else cost  # a total, or of `tightest`
     if not isinstance(cost, Guarantee):
         raise ValueError(
             f"a {type(item).__name__} is no guarantee and has no privacy_: pass "

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from skdpdyn.privacy.checks import has_own
 from skdpdyn.privacy.guarantees import Guarantee
 
 
@@ -52,10 +53,12 @@ def sources_of(value: Any, name: str) -> Iterator[Source]:
 
     Whatever has coefficients is a model, be it a dict or an array beside.
     """
-    kind = type(value.estimator if type(value) is FrozenEstimator else value).__name__
+    while type(value) is FrozenEstimator:
+        value = value.estimator
+    kind = type(value).__name__
     if isinstance(value, str | type):
         return
-    if isinstance(getattr(value, "privacy_", None), Guarantee):
+    if has_own(value, "privacy_") and isinstance(value.privacy_, Guarantee):
         leaks = tuple(getattr(value, "leaks_", ()))
         yield Source(f"{name}: a {kind}", value.privacy_, leaks, key_of(value))
         yield from getattr(value, "sources_", ())
