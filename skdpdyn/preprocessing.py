@@ -37,10 +37,9 @@ from skdpdyn.training.base import (
     silent_arithmetic,
     validated,
 )
-from skdpdyn.training.conditioning import Conditioning
 from skdpdyn.training.ranges import FINER_RANGES, RANGES, bought_ranges
 
-__all__ = ["BoundsScaler", "Conditioning", "PrivateScaler", "RowMapper"]
+__all__ = ["BoundsScaler", "PrivateScaler", "RowMapper"]
 
 
 class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -88,10 +88,10 @@ MUTATIONS = [
         "tests/test_spent.py -k search",
     ),
     Mutation(
-        "what is bought first has another share once classes are known",
+        "the share of a fact is taken from that of the map of rows",
         "shares = {name: fixed.get(name, share) for name, share in shares.items()}",
         "fixed, others = {}, shares",
-        "tests/test_declare.py -k conditioning",
+        "tests/test_declare.py -k beside",
     ),
     Mutation(
         "a report calls bought labels public",

@@ -211,6 +211,21 @@ class InOrder(StreamedRows):
             yield self._data.X[part], self._data.y[part]
 
 
+def mapped(way):
+    """Return a way out of a model that buys a map of rows, however few the records."""
+
+    def for_width(n_features):
+        run = way(n_features)
+
+        def patched(data):
+            with patch.object(rules, "LEAST_STRENGTH", 0.0):
+                return run(data)
+
+        return patched
+
+    return for_width
+
+
 def streamed(model):
     """Return a way out: a model, fitted to rows that are read in order."""
     return lambda n_features: lambda data: model().fit(InOrder(data))
@@ -673,8 +688,8 @@ WAYS_OUT = {
     "noisy_gd, radius": fit(by(NoisyGD(n_steps=3, radius=0.5, cooling=False))),
     "noisy_gd, started": started(by(NoisyGD(n_steps=3))),
     "noisy_gd, started within a radius": started(by(NoisyGD(n_steps=3, radius=0.5, cooling=False))),
-    "PrivateLogisticRegression started": started(partial(logistic, conditioning=0.3)),
-    "PrivateRidge started": started(partial(ridge, conditioning=0.3), "target"),
+    "PrivateLogisticRegression started": mapped(started(logistic)),
+    "PrivateRidge started": mapped(started(ridge, "target")),
     "noisy_gd, sparse": of_sparse(by(NoisyGD(n_steps=3))),
     "noisy_gd, streamed": streamed(by(NoisyGD(n_steps=3))),
     "noisy_gd, persons": fit(by(NoisyGD(n_steps=3)), **PERSONS),
@@ -709,21 +724,17 @@ WAYS_OUT = {
     "sufficient_statistics": fit(
         by(SufficientStatistics(), partial(ridge, **unconditioned)), "target"
     ),
-    "PrivateLogisticRegression conditioned": fit(
-        partial(logistic, conditioning=0.3, class_weight="private")
-    ),
-    "PrivateLogisticRegression conditioned, sparse": of_sparse(partial(logistic, conditioning=0.3)),
+    "PrivateLogisticRegression conditioned": mapped(fit(partial(logistic, class_weight="private"))),
+    "PrivateLogisticRegression conditioned, sparse": mapped(of_sparse(logistic)),
     "PrivateLogisticRegression diagnosed": fit(
         by(NoisyGD(n_steps=3), partial(plain, diagnostics=True, data_norm=0.9))
     ),
-    "noisy_gd, conditioned, by Langevin dynamics": fit(
-        by(NoisyGD(n_steps=3), partial(logistic, conditioning=0.3, bound="langevin"))
-    ),
+    "noisy_gd, conditioned, by Langevin dynamics": mapped(fit(partial(logistic, bound="langevin"))),
     "PrivateRidge diagnosed": fit(
         by(NoisyGD(n_steps=3), partial(ridge, target_bounds=(-0.1, 0.1), diagnostics=True)),
         "target",
     ),
-    "PrivateLogisticRegression with a matrix": with_matrix(partial(logistic, conditioning=0.3)),
+    "PrivateLogisticRegression with a matrix": mapped(with_matrix(logistic)),
     "PrivateSoftmaxRegression": fit(by(NoisyGD(n_steps=3), partial(softmax, **unconditioned))),
     "PrivateSoftmaxRegression clipped": fit(
         by(NoisyGD(n_steps=3), partial(softmax, clip=0.3, **unconditioned))
@@ -735,69 +746,65 @@ WAYS_OUT = {
     "PrivateQuantileRegressor": fit(
         partial(PrivateQuantileRegressor, target_bounds=(-1, 1), **OPTIONS), "target"
     ),
-    "PrivateQuantileRegressor conditioned": fit(
-        partial(PrivateQuantileRegressor, target_bounds=(-1, 1), conditioning=0.3, **OPTIONS),
-        "target",
+    "PrivateQuantileRegressor conditioned": mapped(
+        fit(
+            partial(PrivateQuantileRegressor, target_bounds=(-1, 1), **OPTIONS),
+            "target",
+        )
     ),
-    "PrivateRidge conditioned": fit(partial(ridge, conditioning=0.3), "target"),
-    "PrivatePoissonRegressor": fit(
-        partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts", exposure="exposure"
+    "PrivateRidge conditioned": mapped(fit(ridge, "target")),
+    "PrivatePoissonRegressor": mapped(
+        fit(partial(counting, target_bounds=(0, 8)), "counts", exposure="exposure")
     ),
-    "PrivateLogisticRegression calibrated": calibrated(fit(partial(logistic, conditioning=0.3))),
-    "PrivateLogisticRegression calibrated, persons": calibrated(
-        fit(partial(logistic, conditioning=0.3), **PERSONS)
+    "PrivateLogisticRegression calibrated": mapped(calibrated(fit(logistic))),
+    "PrivateLogisticRegression calibrated, persons": mapped(calibrated(fit(logistic, **PERSONS))),
+    "PrivateSoftmaxRegression calibrated": mapped(
+        calibrated(fit(partial(softmax, classes=[0, 1, 2])))
     ),
-    "PrivateSoftmaxRegression calibrated": calibrated(
-        fit(partial(softmax, classes=[0, 1, 2], conditioning=0.3))
-    ),
-    "PrivateLogisticRegression of bought labels": labelled(partial(logistic, conditioning=0.3)),
-    "PrivateLogisticRegression of bought labels, persons": labelled(
-        partial(logistic, conditioning=0.3), **PERSONS
-    ),
-    "PrivateSoftmaxRegression of bought labels": labelled(partial(softmax, conditioning=0.3)),
+    "PrivateLogisticRegression of bought labels": mapped(labelled(logistic)),
+    "PrivateLogisticRegression of bought labels, persons": mapped(labelled(logistic, **PERSONS)),
+    "PrivateSoftmaxRegression of bought labels": mapped(labelled(softmax)),
     "PrivateGAMClassifier of bought labels": labelled(gam),
-    "PrivateRidge of bought bounds": bounded(  # years 1952 to 2048, far above noise
-        partial(ridge, target_bounds="auto", conditioning=0.3, epsilon=12.0), far=47.9
+    "PrivateRidge of bought bounds": mapped(
+        bounded(  # years 1952 to 2048, far above noise
+            partial(ridge, target_bounds="auto", epsilon=12.0), far=47.9
+        )
     ),
-    "PrivateRidge of bought bounds, persons": bounded(
-        partial(ridge, target_bounds="auto", conditioning=0.3), **PERSONS
+    "PrivateRidge of bought bounds, persons": mapped(
+        bounded(partial(ridge, target_bounds="auto"), **PERSONS)
     ),
-    "PrivatePoissonRegressor of bought bounds": bounded(
-        partial(counting, target_bounds="auto", conditioning=0.3), "counts", exposure="exposure"
+    "PrivatePoissonRegressor of bought bounds": mapped(
+        bounded(partial(counting, target_bounds="auto"), "counts", exposure="exposure")
     ),
-    "PrivateRidge by products": solved(fit(partial(ridge, conditioning=0.3), "target")),
-    "PrivateRidge by products of persons": solved(
-        fit(partial(ridge, conditioning=0.3), "target", groups="groups")
-    ),
-    "PrivateRidge calibrated": calibrated(fit(partial(ridge, conditioning=0.3), "target")),
-    "PrivatePoissonRegressor calibrated": calibrated(
-        fit(partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts")
+    "PrivateRidge by products": mapped(solved(fit(ridge, "target"))),
+    "PrivateRidge by products of persons": mapped(solved(fit(ridge, "target", groups="groups"))),
+    "PrivateRidge calibrated": mapped(calibrated(fit(ridge, "target"))),
+    "PrivatePoissonRegressor calibrated": mapped(
+        calibrated(fit(partial(counting, target_bounds=(0, 8)), "counts"))
     ),
     "noisy_gd weighted": fit(by(NoisyGD(n_steps=3), weighing(plain)), **WEIGHED),
     "dp_sgd weighted rows": fit(by(DPSGD(n_steps=4, batch_size=30), weighing(plain)), **WEIGHED),
     "sufficient_statistics weighted": fit(
         by(SufficientStatistics(), weighing(partial(ridge, **unconditioned))), "target", **WEIGHED
     ),
-    "PrivateLogisticRegression weighted": calibrated(
-        fit(weighing(partial(logistic, conditioning=0.3, class_weight="private")), **WEIGHED)
+    "PrivateLogisticRegression weighted": mapped(
+        calibrated(fit(weighing(partial(logistic, class_weight="private")), **WEIGHED))
     ),
-    "PrivateLogisticRegression weighted, persons": calibrated(
-        fit(weighing(partial(logistic, conditioning=0.3)), **WEIGHED, **PERSONS)
+    "PrivateLogisticRegression weighted, persons": mapped(
+        calibrated(fit(weighing(logistic), **WEIGHED, **PERSONS))
     ),
-    "PrivateLogisticRegression of a mean row": fit(
-        partial(logistic, conditioning=0.3, estimand="rows", max_rows_per_person=4), **PERSONS
+    "PrivateLogisticRegression of a mean row": mapped(
+        fit(partial(logistic, estimand="rows", max_rows_per_person=4), **PERSONS)
     ),
-    "PrivateRidge weighted": fit(
-        weighing(partial(ridge, conditioning=0.3)), "target", **WEIGHED, **PERSONS
-    ),
-    "PrivateRidge by products, weighted": solved(
-        fit(weighing(partial(ridge, conditioning=0.3)), "target", **WEIGHED)
-    ),
-    "PrivatePoissonRegressor weighted": fit(
-        weighing(partial(counting, target_bounds=(0, 8), conditioning=0.3)),
-        "counts",
-        exposure="exposure",
-        **WEIGHED,
+    "PrivateRidge weighted": mapped(fit(weighing(ridge), "target", **WEIGHED, **PERSONS)),
+    "PrivateRidge by products, weighted": mapped(solved(fit(weighing(ridge), "target", **WEIGHED))),
+    "PrivatePoissonRegressor weighted": mapped(
+        fit(
+            weighing(partial(counting, target_bounds=(0, 8))),
+            "counts",
+            exposure="exposure",
+            **WEIGHED,
+        )
     ),
     "PrivateLogisticRegression in ranges": ranged(logistic),
     "PrivateSoftmaxRegression in ranges, persons": ranged(softmax, **PERSONS),
@@ -873,9 +880,9 @@ WAYS_OUT = {
     ),
 }
 WAYS_OUT = {way: training(run) for way, run in WAYS_OUT.items()} | {
-    "PrivateLogisticRegression of few records": fit(partial(logistic, conditioning=0.3)),
-    "PrivatePoissonRegressor of few records": fit(
-        partial(counting, target_bounds=(0, 8), conditioning=0.3), "counts"
+    "PrivateLogisticRegression of few records": mapped(fit(logistic)),
+    "PrivatePoissonRegressor of few records": mapped(
+        fit(partial(counting, target_bounds=(0, 8)), "counts")
     ),
 }
 """What is computed from records and leaves, by the public name of who lets it out, and its kind."""

@@ -33,8 +33,8 @@ plain = {"solver": NoisyGD(n_steps=1), "conditioning": None, "fit_intercept": Fa
 one_step = PrivateLogisticRegression(**BUDGET, classes=[0, 1], **plain)
 CONFIGURATIONS = {
     "one step": one_step,
-    "conditioned": PrivateLogisticRegression(**BUDGET, classes=["a", "b"], conditioning=0.3),
-    "left out": clone(logistic).set_params(conditioning=0.3, adjacency="add_remove"),
+    "conditioned": PrivateLogisticRegression(**BUDGET, classes=["a", "b"]),
+    "left out": clone(logistic).set_params(adjacency="add_remove"),
     "batches": clone(logistic).set_params(solver=DPSGD(n_steps=4, batch_size=10)),
     "output": PrivateLogisticRegression(**BUDGET, classes=[0, 1], solver="output_perturbation"),
     "softmax": PrivateSoftmaxRegression(**BUDGET, classes=[0, 1, 2]),

@@ -1,8 +1,5 @@
 """Conditioning: what is learnt is charged; fit and prediction have the same map."""
 
-import math
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,9 +7,11 @@ from scipy.special import expit, softmax
 from sklearn.base import clone
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn.core import rules
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
-from skdpdyn.training.conditioning import Conditioning
+from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.slope import SUMS, posterior, posterior_of_classes, sums_of_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
@@ -66,41 +65,38 @@ def test_off_where_sums_cannot_tell_one_record():
     many = PrivateLogisticRegression(classes=[0, 1]).privacy_cost(10**10, 20)
     none = PrivateLogisticRegression(classes=[0, 1], conditioning=None)
     assert many == none.privacy_cost(10**10, 20)
-    with pytest.raises(ValueError, match=r"conditioning=0\.1: n_samples=10000000000 are too many"):
-        PrivateLogisticRegression(classes=[0, 1], conditioning=0.1).privacy_cost(10**10, 20)
+    given = FittedConditioning(RowMap(None, np.ones(20), norm=1.0, radius=1.0))
+    with pytest.raises(ValueError, match="n_samples=10000000000 are too many to sum"):
+        none.set_params(conditioning=given).privacy_cost(10**10, 20)
 
 
-def test_public_moments_are_free():
+def test_parts_that_leave_nothing_for_training_are_refused(monkeypatch):
+    """Parts of extensions may ask for any share."""
+    monkeypatch.setattr(rules, "MOMENTS_SHARE", 1.0)
+    with pytest.raises(ValueError, match=r"leaves nothing of the budget .* add up to 1\."):
+        PrivateLogisticRegression(classes=[0, 1]).privacy_cost(3000, 4)
+
+
+def test_a_map_that_was_released_is_free():
     X, y = data()
-    public = Conditioning(mean=X.mean(0), second_moment=np.cov(X.T))
-    fitted = PrivateLogisticRegression(classes=[0, 1], conditioning=public).fit(X, y)
+    released = PrivateLogisticRegression(classes=[0, 1], bounds=None).fit(X, y).conditioning_
+    model = PrivateLogisticRegression(classes=[0, 1], conditioning=released)
+    fitted = model.fit(X, y)
     names = ("class counts", "curvature", "training", "mean residual", "slope of residuals")
     assert fitted.mechanism_.names == names
     assert fitted.privacy_.mu * (1 - 1e-8) < composition(fitted.mechanism_).mu <= fitted.privacy_.mu
-    np.testing.assert_array_equal(fitted.conditioning_.mean, X.mean(0))
-    assert fitted.score(X, y) > 0.9
-    with pytest.raises(ValueError, match="second_moment has shape"):
-        clone(fitted).set_params(conditioning=Conditioning(second_moment=np.ones(7))).fit(X, y)
-    with pytest.raises(ValueError, match="fit_intercept=False"):
-        clone(fitted).set_params(fit_intercept=False).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("moments", "message"),
-    [
-        (Conditioning(mean=[3.0, 4.1]), r"mean has norm 5\.08035, which no mean of .*data_norm=5"),
-        (Conditioning(second_moment=[20.0, 5.1]), r"adds up to 25\.1, .* to 25 at the most"),
-        (Conditioning([3, 4], np.diag([50.0, 50.1])), r"adds up to 100\.1, .* to 100 at the most"),
-    ],
-)
-def test_public_moments_that_no_rows_have_are_refused(moments, message):
-    """Every row at the corner of the ball has the largest moments that are not."""
-    with pytest.raises(ValueError, match=message):
-        moments.row_map(2, 5.0)
-    possible = replace(moments, second_moment=[20.0, 5.0], mean=None)
-    assert possible.row_map(2, 5.0).norm == pytest.approx(math.sqrt(2))
-    possible = replace(moments, second_moment=[50.0, 50.0], mean=[3.0, 4.0])
-    np.testing.assert_array_equal(possible.row_map(2, 5.0).centre, [3, 4])
+    assert fitted.conditioning_.row_map is released.row_map
+    assert fitted.score(X, y) > 0.85
+    for message, changes in (
+        ("fit_intercept=False", {"fit_intercept": False}),
+        ("cannot train on mapped rows", {"solver": "objective_perturbation"}),
+        ("must be 'auto', None, or", {"conditioning": 0.3}),
+        ("must be 'auto', None, or", {"conditioning": released.row_map}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            clone(model).set_params(**changes).privacy_cost(*X.shape)
+    with pytest.raises(ValueError, match="columns"):
+        model.fit(X[:, :3], y)
 
 
 # --- the map --------------------------------------------------------------------------------------

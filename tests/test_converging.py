@@ -18,6 +18,7 @@ from skdpdyn import (
 )
 from skdpdyn.core.losses import logistic
 from skdpdyn.core.objective import Objective
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy import (
     Adjacency,
@@ -35,6 +36,7 @@ from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
 from skdpdyn.privacy.rounded import RoundedCurve
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt, conditioned_time
+from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.plan import plan
 from skdpdyn.training.request import request_of
 
@@ -110,9 +112,10 @@ def test_rounding_costs_a_curve_little_more_than_its_part(mu):
 # --- Theorem 4 ------------------------------------------------------------------------------------
 
 STRONG = {"alpha": 0.1, "data_norm": 1.0, "classes": [0, 1]}
+MAP = FittedConditioning(RowMap(np.zeros(5), np.ones(5), norm=1.0, radius=1.0))
 
 
-@pytest.mark.parametrize("conditioning", [None, 0.2])
+@pytest.mark.parametrize("conditioning", [None, MAP], ids=["rows as they are", "mapped"])
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_theorem_4_sets_steps_and_no_more_noise(adjacency, conditioning):
     model = PrivateLogisticRegression(

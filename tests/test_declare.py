@@ -23,6 +23,7 @@ from skdpdyn import (
 from skdpdyn.core import rules
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.spending import total_of
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.evaluation import evaluate
@@ -34,6 +35,9 @@ from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.solvers import OutputPerturbation
 from skdpdyn.training import facts
 from skdpdyn.training.facts import classes_of
+from skdpdyn.training.parts import CLASS_COUNTS
+from skdpdyn.training.plan import plan as plan_of_fit
+from skdpdyn.training.request import request_of
 
 
 @pytest.fixture(autouse=True)
@@ -85,14 +89,14 @@ def test_several_classes_are_those_up_to_the_largest_that_shows():
     assert two.classes_.tolist() == [0, 1]
 
 
-def test_a_share_of_conditioning_leaves_what_was_bought_before_as_it_was():
-    """Ten classes, which pay for a slope as two do not, change the other shares after it."""
-    ten = np.arange(2000) % 10
-    wide = np.tile(X[:2000], 3)
-    model = PrivateSoftmaxRegression(epsilon=2.0, conditioning=0.3, random_state=0).fit(wide, ten)
-    assert model.classes_.size == 10
-    assert model.mechanism_.names.count("slope of residuals") == 1
-    assert model.privacy_ == model.privacy_cost(2000, 6)
+def test_facts_have_their_own_share_beside_that_of_the_map():
+    """So that their noise is that of their rule, whatever else a planned run buys."""
+    model = PrivateLogisticRegression(bound="langevin", bounds=None)
+    planned = plan_of_fit(request_of(model, 20_000, 5))
+    labels = planned.shares[CLASS_COUNTS]
+    others = [share for share in planned.shares.values() if share is not labels]
+    assert labels.size == rules.class_share(planned.request.strength, 1)
+    assert total_of(others) == pytest.approx(rules.map_share(planned.request.pays_for_matrix))
 
 
 def test_a_record_of_another_label_weighs_nothing_and_keeps_its_place():

@@ -28,6 +28,7 @@ X = RNG.uniform(-0.5, 0.5, (3000, 4)) * [1.0, 0.3, 0.1, 0.05]
 Y = X[:, 1] + 3 * X[:, 3] > 0
 PERSONS = np.arange(len(X)) // 2
 SHARED = {"classes": [False, True], "random_state": 0}
+MAP = PrivateLogisticRegression(**SHARED, bounds=None).fit(X, Y).conditioning_
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -37,7 +38,7 @@ SHARED = {"classes": [False, True], "random_state": 0}
         {},
         {"solver": "noisy_sgd"},
         {"solver": "dp_sgd"},
-        {"solver": "noisy_sgd", "conditioning": 0.2},
+        {"solver": "noisy_sgd", "conditioning": MAP},
         {"class_weight": "private", "diagnostics": True},
         {"conditioning": None},
         {"solver": "objective_perturbation"},

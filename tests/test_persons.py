@@ -333,7 +333,7 @@ def test_a_class_weight_multiplies_the_gradients_of_its_records():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"conditioning": None}, {"conditioning": 0.3}, {"solver": "objective_perturbation"}],
+    [{}, {"conditioning": None}, {"solver": "objective_perturbation"}],
 )
 def test_private_class_weights_are_paid_for(parameters):
     y = (X[:, 0] > 0.4).astype(int)  # a tenth

@@ -222,7 +222,7 @@ def test_what_ranges_cost_is_known_before_and_reported():
         assert other.sources_
     public = learnt("logistic", bounds=model.ranges_)
     assert "the columns' bounds" in str(public.privacy_report().as_dict()["assumed"]["public"])
-    for alone in ({"data_norm": 2.0}, {"conditioning": 0.1}, {"start": ([[0.0] * 4], [0.0])}):
+    for alone in ({"data_norm": 2.0}, {"conditioning": None}, {"start": ([[0.0] * 4], [0.0])}):
         assert learnt("logistic", **alone).ranges_ is None
     of_sparse = sparse.csr_array(RAW)
     assert learnt("logistic", of_sparse).ranges_ is None

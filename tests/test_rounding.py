@@ -15,6 +15,7 @@ from skdpdyn.core.losses import hinge, logistic, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.rounding import largest_batch, reach, rounding_mu
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.kernels import sums
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
@@ -30,6 +31,7 @@ from skdpdyn.solvers import (
 from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.support import chunks
 from skdpdyn.support.chunks import in_order
+from skdpdyn.training.conditioning import FittedConditioning
 
 
 def hockey_stick(means, weights, other_means, other_weights, std, epsilon):
@@ -328,8 +330,8 @@ def test_steps_without_noise_stay_within_reach(loss, largest, clip, used, norm, 
 
 
 @pytest.mark.parametrize("bound", ["recursion", "subsampling"])
-@pytest.mark.parametrize("conditioning", [None, 0.1])
-def test_fresh_batches_never_meet_their_ball(conditioning, bound, monkeypatch):
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_fresh_batches_never_meet_their_ball(is_mapped, bound, monkeypatch):
     """No bound on fresh batches knows a projection. Targets in learnt units may reach 128."""
     runs = []
 
@@ -340,15 +342,17 @@ def test_fresh_batches_never_meet_their_ball(conditioning, bound, monkeypatch):
     monkeypatch.setattr("skdpdyn.solvers.noisy_sgd.descend", descend)
     solver = NoisySGD("without_replacement", batch_size=10, n_epochs=200, step_size=1.8)
     options = {"alpha": 1e-6, "clip": 0.5, "target_bounds": (-1, 1), "solver": solver}
+    row_map = RowMap(np.zeros(1), np.ones(1), norm=0.02, radius=1.0)
+    conditioning = FittedConditioning(row_map) if is_mapped else None
     model = PrivateRidge(50.0, 1e-5, bound=bound, conditioning=conditioning, **options)
     X = np.full((200, 1), 0.02)
     y = np.full(200, 1e-3)
     y[0] = 1.0
     model.fit(X, y)
     ((objective, rows, radius, time),) = runs
-    assert (np.max(np.abs(rows.y)) > 1) == (conditioning is not None)
+    assert (np.max(np.abs(rows.y)) > 1) == is_mapped
     drift = math.sqrt(time)
-    if conditioning is not None:  # steps all of one way, as long as the clip allows for
+    if is_mapped:  # steps all of one way, as long as the clip allows for
         drift = time * objective.lipschitz
         assert drift > 3000
     assert radius > drift

@@ -27,6 +27,7 @@ from releases import (
     by,
     fit,
     logistic,
+    mapped,
     ridge,
     table,
     training,
@@ -313,7 +314,7 @@ MORE = {
     "output_perturbation, small rows": fit(
         by(OutputPerturbationSolver(), partial(logistic, data_norm=0.3, **without))
     ),
-    "conditioned, small rows": fit(partial(logistic, conditioning=0.3, data_norm=0.3)),
+    "conditioned, small rows": mapped(fit(partial(logistic, data_norm=0.3))),
     # its one draw is of the first record
     "one step of one record": fit(
         by(BassilySGD(n_steps=1), partial(logistic, random_state=25, **without))

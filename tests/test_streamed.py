@@ -14,6 +14,7 @@ from skdpdyn.core.losses import logistic
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.solvers import (
     DPSGD,
@@ -23,6 +24,7 @@ from skdpdyn.solvers import (
     OutputPerturbation,
     SufficientStatistics,
 )
+from skdpdyn.training.conditioning import FittedConditioning
 
 
 class GeneratedRows(StreamedRows):
@@ -52,10 +54,11 @@ def data(n_samples=N_SAMPLES, n_features=5, dtype=np.float32):
 
 
 BINARY = {"classes": [False, True]}
+MAP = FittedConditioning(RowMap(np.full(5, 0.1), np.arange(1.0, 6.0), norm=3.0, radius=2.5))
 MODELS = {
     "default": PrivateLogisticRegression(**BINARY),
     "plain": PrivateLogisticRegression(**BINARY, conditioning=None, solver=NoisyGD(n_steps=20)),
-    "share": PrivateLogisticRegression(**BINARY, conditioning=0.2, solver=NoisyGD(n_steps=20)),
+    "map": PrivateLogisticRegression(**BINARY, conditioning=MAP, solver=NoisyGD(n_steps=20)),
     "minimiser": PrivateLogisticRegression(**BINARY, solver=OutputPerturbation(), clip=1.0),
     "objective": PrivateLogisticRegression(**BINARY, solver=ObjectivePerturbation()),
     "cyclic": PrivateLogisticRegression(**BINARY, solver=NoisySGD("cyclic", n_epochs=2)),

@@ -22,7 +22,7 @@ from skdpdyn import (
 )
 from skdpdyn.datasets import load_adult
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
-from skdpdyn.preprocessing import BoundsScaler, Conditioning, PrivateScaler
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import GaussianDP, Ledger, calibrate, last_iterate, tightest
 from skdpdyn.solvers import DPSGD, NoisyGD, ObjectivePerturbation
 
@@ -43,7 +43,7 @@ search = PrivateSearchCV(model, {"clip": [0.1, 1.0]}, epsilon=2.0, delta=1e-6).f
 adult = load_adult()
 reveal_type((model, model.fit(X, y), model.privacy_, model.privacy_cost(100, 3), model.predict(X)))
 reveal_type((tightest, calibrate, last_iterate, total_privacy, search_privacy, search))
-reveal_type((GaussianDP(1.0).tradeoff(0.01), Ledger, Conditioning, ObjectivePerturbation, adult))
+reveal_type((GaussianDP(1.0).tradeoff(0.01), Ledger, ObjectivePerturbation, adult))
 """
 
 

@@ -72,7 +72,7 @@ ASKED = {
     "fit, diagnostics": {"diagnostics": True},
     "fit, a mean row": {"estimand": "rows", "max_rows_per_person": 4},
     "fit, no map": {"conditioning": None},
-    "fit, a share for the map": {"conditioning": 0.3},
+    "fit, a map of others": {"conditioning": "that of others"},
     "fit, no intercept": {"fit_intercept": False},
     "fit, short rows": {"data_norm": 0.3},
     "fit, a small constant": {"intercept_scaling": 0.5},
@@ -162,6 +162,8 @@ class Way:
         y = self.target(data, options)
         if "start" in options:
             options["start"] = _start(self)
+        if options.get("conditioning"):
+            options["conditioning"] = of_others(self.estimator).conditioning_
         model = self.model(options | {"solver": self.solver})
         if kind == "fit":
             return model.fit(X, y, **given)
@@ -272,8 +274,8 @@ REFUSED = {
     "costs more the more rows": lambda way: (
         way.unit == "person" and way.solver == "objective_perturbation"
     ),
-    "cannot train on conditioned rows": lambda way: (
-        way.done == "fit, a share for the map" and way.solver not in MAPS
+    "cannot train on mapped rows": lambda way: (
+        way.done == "fit, a map of others" and way.solver not in MAPS
     ),
     "has no theorem": lambda way: (
         way.done == "fit, Langevin's bound" and way.solver not in ("auto", "noisy_gd")

@@ -17,7 +17,7 @@ from skdpdyn.solvers import NoisyGD
 
 plt.style.use("tableau-colorblind10")
 warnings.simplefilter("ignore")
-model = PrivateLogisticRegression(epsilon=3.0, delta=1e-2, classes=[0, 1], conditioning=0.3)
+model = PrivateLogisticRegression(epsilon=3.0, delta=1e-2, classes=[0, 1])
 
 # %%
 # A replay

@@ -25,7 +25,7 @@ from skdpdyn.privacy.proofs import ROUNDING, agree
 from skdpdyn.privacy.report import PrivacyReport
 from skdpdyn.privacy.stored import TYPES
 from skdpdyn.solvers import SOLVERS
-from skdpdyn.training.conditioning import Conditioning, FittedConditioning
+from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.sources import Source
 
 __all__ = ["TRUSTED", "check_folder", "export"]
@@ -37,7 +37,6 @@ _MODELS = (
 )
 _OTHERS: tuple[type, ...] = (
     *(
-        Conditioning,
         FittedConditioning,
         RowMap,
         Ranges,

@@ -220,16 +220,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         intercept_scaling : float or "auto", default="auto"
             Constant of the column that carries the intercept; it counts in the norm of a row.
             "auto": a quarter of ``data_norm``.
-        conditioning : "auto", None, float or Conditioning, default="auto"
+        conditioning : "auto", None or FittedConditioning, default="auto"
             Whether to spend a part of the budget first on a centre, column weights (with many
             records a matrix) and a bound on norms. They give all directions of the rows a similar
             scale. ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of
-            norm 1 (the latter two divided by ``data_norm``). A number is the share of mu^2 to
-            spend. A `skdpdyn.preprocessing.Conditioning` of public moments, or the
-            ``conditioning_`` of an earlier fit, costs nothing. None: train on the rows as they are.
-            "auto": spend a tenth to a fifth if ``solver`` leaves its steps to "auto" and records
-            are enough: 134 at epsilon 1 and 1,529 at 0.1 (59 and 692 under "add_remove").
-            A ``start`` that has such a ``conditioning_`` lends it, for nothing.
+            norm 1 (the latter two divided by ``data_norm``). "auto": spend a tenth to a fifth of
+            mu^2 if ``solver`` leaves its steps to "auto" and records are enough: 134 at epsilon 1
+            and 1,529 at 0.1 (59 and 692 under "add_remove"). The ``conditioning_`` of an earlier
+            fit costs nothing, and a ``start`` that has one lends it. None: train on the rows as
+            they are.
         solver : "auto", str or Solver, default="auto"
             The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
             `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as

@@ -8,7 +8,6 @@ mu^2 are public numbers.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -20,7 +19,6 @@ from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap, mapping_error
-from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.sources import Source
@@ -28,7 +26,6 @@ from skdpdyn.training.sources import Source
 __all__ = [
     "LARGEST_SPREAD",
     "Conditioner",
-    "Conditioning",
     "FittedConditioning",
     "bounded_spread",
     "learn_curvature",
@@ -51,114 +48,6 @@ _LEAST_VARIANCE = 1e-8
 LARGEST_SPREAD = 1024.0
 _SKETCH = 64  # public buckets of columns, for the curvature of sparse rows
 _EPS = np.finfo(np.float64).eps
-
-
-@dataclass(frozen=True, eq=False)
-class Conditioning:
-    """Moments of the rows from public or earlier data, in place of learnt ones.
-
-    Rows become W (x - mean), with W the inverse root of the second moment. Rows longer than
-    ``norm`` are then scaled down to it. Do not take the numbers from the training records.
-
-    Parameters
-    ----------
-    mean : array-like of shape (n_features,) or None, default=None
-        Mean of the rows. None for no centring: sparse rows, and models without an intercept.
-    second_moment : array-like of shape (n_features,) or (n_features, n_features), default=None
-        Mean squares of the centred columns, or mean of the outer products of centred rows. None:
-        all directions are alike already. Less than 1e-8 of the largest counts as that.
-    norm : float or None, default=None
-        Length of W (x - mean) up to which rows keep their length. None: the root of the number of
-        columns, which is the root mean square of it, or without a second moment ``data_norm``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdpdyn import PrivateLogisticRegression
-    >>> from skdpdyn.preprocessing import Conditioning
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal([0.5, 0.0], [0.1, 0.01], (5000, 2))
-    >>> moments = Conditioning(mean=[0.5, 0.0], second_moment=[0.01, 0.0001])
-    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[0, 1], conditioning=moments)
-    >>> model = model.fit(X, X[:, 1] > 0)
-    >>> bool(model.score(X, X[:, 1] > 0) > 0.95), round(model.conditioning_.norm, 4)
-    (True, 1.4142)
-    """
-
-    mean: Sequence[float] | None = None
-    second_moment: Sequence | None = None
-    norm: float | None = None
-
-    def row_map(self, n_features: int, radius: float) -> RowMap:
-        """Return the map, or raise an error that names the mismatch.
-
-        Raises
-        ------
-        ValueError
-            If an array has another shape, holds what is no moment, or one that no rows within
-            ``radius`` have.
-        """
-        mean = None if self.mean is None else _numbers(self.mean, "mean", [(n_features,)])
-        if mean is not None and not np.linalg.norm(mean) <= radius * (1 + 1e-9):
-            raise ValueError(
-                f"Conditioning's mean has norm {np.linalg.norm(mean):.6g}, which no mean of "
-                f"rows within data_norm={radius:g} "
-                "has: give that of rows scaled down to it, or a larger data_norm"
-            )
-        weights = np.ones(n_features)
-        norm = radius
-        if self.second_moment is not None:
-            # centred rows are of twice the radius at the most
-            most = (radius if mean is None else 2 * radius) ** 2
-            weights = self._weights(n_features, radius, most)
-            norm = math.sqrt(n_features)
-        if self.norm is not None:
-            name = "Conditioning's norm"
-            requirement = "a finite number > 0"
-            norm = checked_number(self.norm, name, lambda x: 0 < x < math.inf, requirement)
-        return RowMap(centre=mean, weights=weights, norm=norm, radius=radius)
-
-    def _weights(self, n_features, radius, most):
-        """Return the matrix that equalises directions; the moment's trace is at most ``most``."""
-        shapes = [(n_features,), (n_features, n_features)]
-        moment = _numbers(self.second_moment, "second_moment", shapes)
-        if moment.ndim == 1:
-            variances = moment
-            vectors = None
-        else:
-            if not np.allclose(moment, moment.T, rtol=1e-6, atol=0):
-                raise ValueError("Conditioning's second_moment must be symmetric")
-            variances, vectors = np.linalg.eigh((moment + moment.T) / 2)
-        largest = float(np.max(variances))
-        total = float(np.sum(variances))
-        if not (largest > 0 and np.min(variances) >= -1e-6 * largest):
-            raise ValueError(
-                "Conditioning's second_moment must hold mean squares: none negative, and one "
-                "above 0"
-            )
-        if not total <= most * (1 + 1e-9):
-            raise ValueError(
-                f"Conditioning's second_moment adds up to {total:.6g}, and of rows within "
-                f"data_norm={radius:g} to {most:.6g} at the most: give that of rows scaled down "
-                "to it, or a larger data_norm"
-            )
-        scales = 1 / np.sqrt(np.maximum(variances, _LEAST_VARIANCE * largest))
-        return scales if vectors is None else (vectors * scales) @ vectors.T
-
-
-def _numbers(values, name, shapes):
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"Conditioning's {name} must hold numbers only") from None
-    if array.shape not in shapes:
-        raise ValueError(
-            f"Conditioning's {name} has shape {array.shape}: the data need "
-            f"{' or '.join(map(str, shapes))}"
-        )
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"Conditioning's {name} must hold finite numbers only")
-    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,8 +161,8 @@ class Conditioner:
         Part of the rows that keep their length.
     threshold : float, default=1.0
         Least second moment of a direction, in standard deviations of the noise (operator norm).
-    public_map : Conditioning, FittedConditioning or None, default=None
-        Moments, or a map, that are public already.
+    public_map : RowMap or None, default=None
+        A map that is public already.
     softness : float or None, default=None
         What is added to the second moment of each direction, in place of a threshold.
     octaves : float, default=7
@@ -285,7 +174,7 @@ class Conditioner:
     shares: dict[str, Share]
     quantile: float
     threshold: float = 1.0
-    public_map: Conditioning | FittedConditioning | None = None
+    public_map: RowMap | None = None
     softness: float | None = None
     octaves: float = OCTAVES
 
@@ -305,12 +194,8 @@ class Conditioner:
         -------
         Rows
         """
-        if isinstance(self.public_map, FittedConditioning):
-            return bounded_spread(rows.with_map(self.public_map.row_map))
         if self.public_map is not None:
-            return bounded_spread(
-                rows.with_map(self.public_map.row_map(rows.shape[1], self.data_norm))
-            )
+            return bounded_spread(rows.with_map(self.public_map))
         if rows.is_sparse:
             return self._learn_sparse(rows, spending)
         n_features = rows.shape[1]

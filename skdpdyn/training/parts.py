@@ -171,8 +171,8 @@ class RowsMap(Part):
         learning.rows = conditioner.learn(learning.rows, spending)
         if not learning.rows.map.spread <= plan.objective.spread:
             raise ValueError(
-                "the map of rows rounds more than the plan allows: give another Conditioning, "
-                "or fit an intercept"
+                "the map of rows rounds more than the plan allows: use another model's "
+                "conditioning_, or fit an intercept"
             )
 
 

@@ -17,7 +17,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.spending import TRAINING, Share, scaled_to, total_of
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy import least_noise
-from skdpdyn.privacy.checks import as_float, is_auto, is_named
+from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
 from skdpdyn.training.facts import LABELS, TARGET_RANGE
@@ -76,8 +76,8 @@ class AsIs(Recipe):
         left = 1 - total_of(shares.values()) - other
         if not left > 0:
             raise ValueError(
-                f"conditioning={request.conditioning!r} and diagnostics leave nothing of the "
-                "budget for training. Use a smaller share"
+                "what is bought beside training leaves nothing of the budget for it: the parts' "
+                f"shares of mu^2 add up to {1 - left:.3g}"
             )
         return shares, left
 
@@ -181,8 +181,6 @@ class Planned(AsIs):
         """See `AsIs.total_share`."""
         if request.public_map is not None:
             return None
-        if not is_auto(request.conditioning):
-            return float(request.conditioning)
         return rules.map_share(request.pays_for_matrix)
 
     def loss(self, request):
@@ -212,8 +210,7 @@ class Mapped(Planned):
         return *super().bought(request), ROWS_CURVATURE
 
     def total_share(self, request):
-        """See `AsIs.total_share`."""
-        return None if is_auto(request.conditioning) else super().total_share(request)
+        """See `AsIs.total_share`: none, for steps take what the map leaves."""
 
     def clip(self, request, n_parameters, strength):
         """See `Recipe.clip`."""
@@ -312,7 +309,7 @@ def _maps(request):
             )
         return True
     if not is_auto(request.conditioning):
-        _check_conditioning(request)
+        _check_map(request)
         return True
     return may_map(request) and not _is_weak(request)
 
@@ -338,29 +335,25 @@ def _can_sum(request):
     return can_sum(request.n_samples, request.n_features, request.most_rows)
 
 
-def _check_conditioning(request):
-    """Refuse conditioning that was asked for and cannot be had."""
-    parameter = f"conditioning={request.conditioning!r}"
-    if request.public_map is None and not 0 < as_float(request.conditioning) < 1:
+def _check_map(request):
+    """Refuse a map of rows that was given and cannot be taken."""
+    if request.public_map is None:
         raise ValueError(
-            f"{parameter} must be 'auto', None, a share of mu^2 in (0, 1), a Conditioning or a "
-            "conditioning_ that was released"
+            f"conditioning={request.conditioning!r} must be 'auto', None, or the conditioning_ of "
+            "a fitted model"
         )
     if not _can_map(request):
         raise ValueError(
-            f"{parameter}: {request.spent_by} cannot train on conditioned "
-            "rows. Use conditioning=None, or solver='auto' and bound='tightest'"
+            f"conditioning of a fitted model: {request.spent_by} cannot train on mapped rows. Use "
+            "conditioning=None, or solver='auto' and bound='tightest'"
         )
     if not _can_sum(request):
         raise ValueError(
-            f"{parameter}: n_samples={request.n_samples} are too many to sum. Use conditioning=None"
+            f"conditioning of a fitted model: n_samples={request.n_samples} are too many to sum. "
+            "Use conditioning=None"
         )
-    if (
-        request.public_map is not None
-        and request.public_map.mean is not None
-        and not request.fit_intercept
-    ):
+    if request.public_map.centre is not None and not request.fit_intercept:
         raise ValueError(
-            "conditioning's mean centres rows, which fit_intercept=False does not allow: "
-            "pass mean=None"
+            "conditioning of a fitted model centres rows, which fit_intercept=False does not "
+            "allow: give one of a model that was fitted without an intercept"
         )

@@ -9,11 +9,12 @@ import numpy as np
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.data.ranges import Ranges
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.training.additive import learns_ranges, may_learn_levels
-from skdpdyn.training.conditioning import Conditioning, FittedConditioning
+from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
 from skdpdyn.training.recipe import AS_IS, may_map, recipe_of
 from skdpdyn.training.start import start_of
@@ -56,7 +57,7 @@ def request_of(
         expansion = model.family.expand(model, facts.columns, n_features, strength)
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
-            conditioning = Conditioning(mean=[0.0] * n_features)
+            conditioning = FittedConditioning(_as_they_are(n_features, expansion.row_norm))
     has_start = getattr(model, "start", None) is not None  # an older class outside may lack it
     start = _start_of(model, solver, n_features, loss) if has_start else None
     request = Request(
@@ -82,6 +83,11 @@ def request_of(
     if facts.loss is None and bought and not request.recipe.composes:
         model.family.loss_of(None)  # refuses where the cost depends on it
     return request
+
+
+def _as_they_are(n_columns, norm):
+    """Return the map of rows that shortens those beyond a norm, and changes nothing else."""
+    return RowMap(np.zeros(n_columns), np.ones(n_columns), norm=norm, radius=norm)
 
 
 def _with_recipe(model, request, bought):

@@ -22,12 +22,13 @@ from skdpdyn.core.objective import Objective
 from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, Spent
 from skdpdyn.data.base import Rows
 from skdpdyn.data.ranges import Ranges
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.solvers import Solver
 from skdpdyn.solvers.noisy_gd import Learnt
-from skdpdyn.training.conditioning import Conditioning, FittedConditioning, pays_for_matrix
+from skdpdyn.training.conditioning import FittedConditioning, pays_for_matrix
 from skdpdyn.training.family import Family, Part
 from skdpdyn.training.start import Start
 from skdpdyn.training.targets import Target
@@ -198,10 +199,10 @@ class Request:
         return rules.strength_of(self.n_samples, self.mu, self.budget.adjacency)
 
     @property
-    def public_map(self) -> Conditioning | FittedConditioning | None:
-        """Moments of rows, or a map of them, that are public already."""
-        kinds = Conditioning | FittedConditioning
-        return self.conditioning if isinstance(self.conditioning, kinds) else None
+    def public_map(self) -> RowMap | None:
+        """A map of rows that is public already."""
+        given = self.conditioning
+        return given.row_map if isinstance(given, FittedConditioning) else None
 
     @property
     def bounded(self) -> bool:
