@@ -40,6 +40,18 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "the share of rounding is called mu",
+        "    exact: Whole\n    rounding_mu: Tame\n",
+        "    exact: Whole\n    rounding_mu: Tame\n    mu = 1e-9\n",
+        "tests/test_privacy_guarantees.py -k a_mu_is",
+    ),
+    Mutation(
+        "mu in words without what it may fail with",
+        '    failure = float(getattr(guarantee, "failure", 0.0))\n    if not',
+        "    failure = 0.0\n    if not",
+        "tests/test_privacy_guarantees.py -k a_mu_is",
+    ),
+    Mutation(
         "a wrapper is taken for what is inside it",
         "return inspect.getattr_static(item, name, missing) is not missing and hasattr(item, name)",
         "return hasattr(item, name)",

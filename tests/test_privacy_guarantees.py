@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 
 import dp_accounting
@@ -11,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from test_units import EXAMPLES
 
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.privacy import (
@@ -38,6 +40,8 @@ from skdpdyn.privacy.guarantees import (
     largest,
 )
 from skdpdyn.privacy.numerical import RepeatedCurve
+from skdpdyn.privacy.rounded import rounded
+from skdpdyn.privacy.words import mu_in_words
 
 REFERENCE = json.loads((Path(__file__).parent / "data" / "privacy_bounds.json").read_text())
 GUARANTEES = [GaussianDP(mu) for mu in (0.01, 1.0, 30.0)]
@@ -308,3 +312,26 @@ def test_a_tightest_bound_composes_as_what_it_proved():
     run = NoisyGradientDescent(n_steps=4, noise_multiplier=1.0, step_size=1.0)
     assert GaussianDP(1.5).compose(tightest(run)) == GaussianDP(2.5)
     assert hash(tightest(run)) == hash(tightest(dataclasses.replace(run)))
+
+
+FAILING = GaussianDP(0.235, failure=3e-8)
+MAY_FAIL = [FAILING, rounded(FAILING, 1e-9), FAILING.compose(ApproximateDP(1e-9))]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("guarantee", [*EXAMPLES, *MAY_FAIL], ids=lambda one: type(one).__name__)
+def test_a_mu_is_that_of_gaussian_differential_privacy_and_nothing_else(guarantee):
+    """In code it says all, in words all but what is rarer than the failure beside it."""
+    epsilon = np.linspace(0.0, 30.0, 301)
+    if hasattr(guarantee, "mu"):
+        told = GaussianDP(guarantee.mu, guarantee.adjacency, guarantee.failure, guarantee.unit)
+        for delta in (0.3, 1e-3, 1e-6, 1e-7, 1e-12, 1e-300):
+            assert told.epsilon(delta) == guarantee.epsilon(delta)
+        np.testing.assert_array_equal(told.delta(epsilon), guarantee.delta(epsilon))
+    words = r"([-+.e\d]+)(?:, except with probability ([-+.e\d]+))?(?: \(regret [-+.e\d]+\))?"
+    mu, failure = re.fullmatch(words, mu_in_words(guarantee)).groups()
+    told = GaussianDP(float(mu) * (1 + 1e-5), failure=float(failure or 0.0) * (1 + 1e-5))
+    assert np.all(told.delta(epsilon) >= guarantee.delta(epsilon))
+    if guarantee in MAY_FAIL:  # a failure below the guarantee's own would need a mu of 1.2
+        assert FAILING.mu <= float(mu) < 0.25
+        assert 3e-8 <= float(failure) < 3.1e-8

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import jsonschema
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from spending import once
@@ -18,12 +20,14 @@ from test_models import LOGISTIC
 from test_solvers_conformance import DEFAULTS, model
 
 import skdpdyn
+from skdpdyn import PrivateGAMClassifier
 from skdpdyn.__main__ import main
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     Assumed,
+    Budget,
     Composition,
     Gaussian,
     GaussianDP,
@@ -87,8 +91,9 @@ def test_reports_of_all_solvers_follow_the_schema_and_pass_the_check(case, name,
     report = model(case, name).fit(X, y).privacy_report()
     validate(report.as_dict(), SCHEMA)
     spent = report.as_dict()["spent"]
-    if "mu" in spent:  # and not what rounding costs, which others call mu
-        assert GaussianDP(spent["mu"]).epsilon(spent["delta"]) == pytest.approx(spent["epsilon"])
+    if "mu" in spent:
+        told = GaussianDP(spent["mu"], failure=spent.get("failure", 0.0))
+        assert told.epsilon(spent["delta"]) == pytest.approx(spent["epsilon"])
     report.to_json(tmp_path / "report.json")
     assert check_report((tmp_path / "report.json").read_text()) == report.as_dict()
 
@@ -284,6 +289,31 @@ def test_a_report_shows_what_was_spent_first_and_folds_the_rest(fitted):
     seeded = LOGISTIC.model(random_state=3).fit(*LOGISTIC.data()).privacy_report()
     assert 'class="skdpdyn-leak">NOT PRIVATE: random_state=3' in seeded._repr_html_()
     assert nothing not in str(seeded)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-12])
+def test_all_that_is_shown_says_the_mu_of_the_budget(delta):
+    """Where levels are bought, that is so except with a probability that delta includes."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(size=2000), "b": rng.choice(list("xyz"), 2000)})
+    y = rng.random(2000) < frame["a"]
+    for categories in ({"b": list("xyz")}, "auto"):
+        model = PrivateGAMClassifier(epsilon=1.0, delta=delta, categories=categories)
+        report = model.fit(frame, y).privacy_report()
+        failure = model.privacy_.failure
+        assert bool(failure) == (categories == "auto")
+        said = f", except with probability {failure:.6g}" if failure else ""
+        mu = f"{math.floor(100 * Budget(1.0, delta).mu) / 100:g}"
+        registered = entries(report.to_registry(**DEPLOYMENT))
+        for text, words in (
+            (str(report), rf", mu {mu}\d*{said}, for one record"),
+            (report.to_text(), rf"mu: {mu}\d*{said}\n"),
+            (report.to_model_card(), rf"and {mu}\d*-Gaussian differentially private{said}\."),
+            (registered["privacy_parameters_details"], rf"^{mu}\d*-Gaussian .* private{said};"),
+        ):
+            assert re.search(words.replace("+", "[+]"), text)
+        validate(report.as_dict(), SCHEMA)
+        assert check_report(report.as_dict())["spent"].get("failure", 0.0) == failure
 
 
 def test_displays_follow_the_reader_in_light_and_dark(fitted, tmp_path):

@@ -13,7 +13,7 @@ from skdpdyn.privacy.words import (
     LEAKS,
     NONE_SEEN,
     TRUST,
-    covering,
+    mu_in_words,
     neighbours_of,
     parts_of,
     shown,
@@ -81,9 +81,8 @@ def _private_at_all(leaks: list[str]) -> list[str]:
 
 
 def _promise(spent: Mapping[str, Any], guarantee: Guarantee) -> str:
-    also = f", and {shown(spent['mu'])}-Gaussian differentially private" if "mu" in spent else ""
-    if covers := covering(guarantee):
-        also = f", and Gaussian differentially private with a mu of {covers}"
+    gaussian = mu_in_words(guarantee, of="-Gaussian differentially private")
+    also = f", and {gaussian}" if gaussian else ""
     promise = f"({shown(spent['epsilon'])}, {shown(spent['delta'])})-differentially private"
     return f"The release is {promise}{also}."
 

@@ -14,7 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skdpdyn.privacy.words import LEAKS, TRUST, covering, in_words, neighbours_of, parts_of, shown
+from skdpdyn.privacy.words import (
+    LEAKS,
+    TRUST,
+    in_words,
+    mu_in_words,
+    neighbours_of,
+    parts_of,
+    shown,
+)
 
 SCHEMA = Path(__file__).with_name("registry_schema.json")
 _SLUG = "url_slug"  # of the record itself, not of its deployment
@@ -58,7 +66,7 @@ def fields_from(report: Any) -> dict[str, Any]:
     public = "; ".join(assumed["public"]) or "nothing was named"
     leaks = assumed[LEAKS]
     delta = spent["delta"]
-    mu = spent.get("mu") or covering(guarantee)
+    gaussian = mu_in_words(guarantee, of="-Gaussian differentially private")
     parts = parts_of(mechanism)
     together = "".join(f", {name}" for name, _ in parts)
     composed = f": one after another{together}" if parts else ""
@@ -75,7 +83,7 @@ def fields_from(report: Any) -> dict[str, Any]:
         ),
         "privacy_parameters": {"epsilon": spent["epsilon"], "delta": delta},
         "privacy_parameters_details": "; ".join(
-            [f"mu={shown(mu)} of Gaussian differential privacy"] * bool(mu)
+            [gaussian] * bool(gaussian)
             + [f"{name}: {shown(value)}" for name, value in report.sections["attacker"].items()]
         ),
         "model_name": "Central",

@@ -644,8 +644,8 @@ class GaussianDP(Guarantee):
         return replace(self, mu=size * self.mu)
 
     def mu_and_regret(self, failure: float = 1e-10) -> tuple[float, float]:
-        """Return mu and 0; where the guarantee may fail, see `Guarantee.mu_and_regret`."""
-        return super().mu_and_regret(failure) if self.failure else (self.mu, 0.0)
+        """Return mu and 0; where it fails more often, see `Guarantee.mu_and_regret`."""
+        return (self.mu, 0.0) if self.failure <= failure else super().mu_and_regret(failure)
 
     def tradeoff(self, fpr: Floats) -> Any:
         """Return the exact least false negative rate at ``fpr``: Phi(Phi^-1(1 - fpr) - mu)."""

@@ -32,7 +32,7 @@ from skdpdyn.privacy.words import (
     LEAKS,
     NONE_SEEN,
     TRUST,
-    covering,
+    mu_in_words,
     neighbours_of,
     parts_of,
     shown,
@@ -233,6 +233,8 @@ class PrivacyReport(Shown):
         assumed = self.sections["assumed"]
         epsilon = shown(spent["epsilon"])
         delta = shown(spent["delta"])
+        mu = f", mu {spent['mu']}" if "mu" in spent else ""
+        unit = self.guarantee.unit
         (missed, reach), *_ = reaches = attackers_reach(self.guarantee)
         names = dict.fromkeys(getattr(self.mechanism, "names", None) or ())
         tables = {
@@ -240,7 +242,7 @@ class PrivacyReport(Shown):
             for title, entries in sections.items()
         }
         return Document(
-            f"privacy report: epsilon {epsilon} at delta {delta}, for one {self.guarantee.unit}",
+            f"privacy report: epsilon {epsilon} at delta {delta}{mu}, for one {unit}",
             notes=[
                 f"  neighbours: {spent['neighbours']}",
                 f"  attacker: {missed} {reach}",
@@ -260,9 +262,10 @@ class PrivacyReport(Shown):
         guarantee = self.guarantee
         spent = sections["spent"]
         theorem = sections["theorem"]
-        promise = {name: spent.pop(name) for name in ("epsilon", "delta", "mu") if name in spent}
-        if covers := covering(guarantee):
-            promise["mu that covers it"] = covers
+        promise = {name: spent.pop(name) for name in ("epsilon", "delta")}
+        spent = {name: value for name, value in spent.items() if name not in ("mu", "failure")}
+        if gaussian := mu_in_words(guarantee):
+            promise["mu"] = gaussian
         whom = {"protected": f"one {guarantee.unit}"} | spent
         sections["spent"] = promise | whom | {"trusted": TRUST}
         by = partial(theorem_of, bound=theorem["bound"], delta=promise["delta"])
@@ -365,8 +368,10 @@ def privacy_report(
         "epsilon": float(guarantee.epsilon(delta)),
         "delta": float(delta),
     }
-    if isinstance(guarantee, GaussianDP) and not guarantee.failure:
+    if isinstance(guarantee, GaussianDP):
         spent["mu"] = float(guarantee.mu)
+        if guarantee.failure:
+            spent["failure"] = float(guarantee.failure)
     reached = 1 - np.asarray(guarantee.tradeoff(np.array(FALSE_POSITIVE_RATES)))
     attacker = {"largest advantage (true minus false positive rate)": float(guarantee.advantage)}
     for rate, tpr in zip(FALSE_POSITIVE_RATES, reached.tolist(), strict=True):

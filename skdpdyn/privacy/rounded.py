@@ -80,7 +80,7 @@ class RoundedCurve(Checked):
     """
 
     curve: Curve
-    mu: Tame
+    rounding_mu: Tame
 
     @property
     def adjacency(self) -> Any:
@@ -91,10 +91,10 @@ class RoundedCurve(Checked):
         """Return a bound on the Renyi divergence of ``order``."""
         excess = order - 1
         with np.errstate(divide="ignore", invalid="ignore"):
-            best = np.sqrt(order / self.curve(order)) * self.mu / math.sqrt(8)
+            best = np.sqrt(order / self.curve(order)) * self.rounding_mu / math.sqrt(8)
         most = np.fmin(np.fmax(best, _LEAST_TILT), _MOST_TILT)
         far = 1 + 1 / most
-        noise_cost = (order - 1 / far) / excess * far * order * self.mu**2 / 8
+        noise_cost = (order - 1 / far) / excess * far * order * self.rounding_mu**2 / 8
         excess = (1 + most) * excess
         tilt = most * np.minimum(excess, 1.0)
         p = 1 + tilt
@@ -103,7 +103,7 @@ class RoundedCurve(Checked):
         return (
             noise_cost
             + shifted / excess * self.curve(p * (1 + excess))
-            + q * shifted * self.mu**2 / 8
+            + q * shifted * self.rounding_mu**2 / 8
         )
 
 
@@ -119,7 +119,7 @@ class RoundedDP(Wrapped):
     ----------
     exact : Guarantee
         Guarantee of the exact runs.
-    mu : float
+    rounding_mu : float
         Twice the distance of a computed run from the exact one on the same records.
 
     Examples
@@ -131,7 +131,7 @@ class RoundedDP(Wrapped):
     """
 
     exact: Whole
-    mu: Tame
+    rounding_mu: Tame
 
     _inside = "exact"
 
@@ -153,12 +153,14 @@ class RoundedDP(Wrapped):
 
     def _side(self, limit: float) -> float:
         """Return an epsilon of one side so large that exp(limit) times its delta is below 1e-86."""
-        return (_REACH + math.sqrt(2 * limit)) * self.mu / 2
+        return (_REACH + math.sqrt(2 * limit)) * self.rounding_mu / 2
 
     def _lost(self, epsilon: Floats, side: float) -> Any:
         """Return the part of delta of both sides, given one side's epsilon, ``side``."""
         return np.exp(
-            np.minimum(math.log(2) + epsilon + side + gdp_log_deltas(side, self.mu / 2), 0.0)
+            np.minimum(
+                math.log(2) + epsilon + side + gdp_log_deltas(side, self.rounding_mu / 2), 0.0
+            )
         )
 
     def _delta(self, epsilon: Array) -> Any:
@@ -182,16 +184,18 @@ class RoundedDP(Wrapped):
 
     def _closed_form(self, other: Guarantee) -> Guarantee | None:
         if isinstance(other, RoundedDP):
-            return RoundedDP(self.exact.compose(other.exact), math.hypot(self.mu, other.mu))
+            return RoundedDP(
+                self.exact.compose(other.exact), math.hypot(self.rounding_mu, other.rounding_mu)
+            )
         joint = self.exact._closed_form(other) or other._closed_form(self.exact)
         if joint is None and self.failure:  # no numerical part may fail
             joint = self.exact.compose(other)
-        return None if joint is None else RoundedDP(joint, self.mu)
+        return None if joint is None else RoundedDP(joint, self.rounding_mu)
 
     def _renyi_curve(self) -> Any:
         curve = self.exact._renyi_curve()
-        return None if curve is None else RoundedCurve(curve, self.mu)
+        return None if curve is None else RoundedCurve(curve, self.rounding_mu)
 
     def _gaussian_bound(self) -> float | None:
         mu = self.exact._gaussian_bound()
-        return None if mu is None else mu + self.mu
+        return None if mu is None else mu + self.rounding_mu

@@ -20,6 +20,8 @@ TRUST = (
 )
 LEAKS = "not private in this run"
 BOUGHT = "bought, or released before"
+_RARE = 1e-10  # probability in which no mu has to cover a guarantee that is not Gaussian
+_MORE = 1.01  # times its own failure, which roundings make a little more likely
 NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
 
 
@@ -35,14 +37,21 @@ def shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def covering(guarantee: Guarantee) -> str:
-    """Return the mu that covers a guarantee without one, and its regret; "" where there is none."""
-    if isinstance(guarantee, GaussianDP) and not guarantee.failure:
+def mu_in_words(guarantee: Guarantee, of: str = "") -> str:
+    """Return the mu of Gaussian differential privacy, ``of`` after it, and with what it may fail.
+
+    "" where none is known. Of a guarantee that is not Gaussian it is the least that covers it.
+    """
+    failure = float(getattr(guarantee, "failure", 0.0))
+    if not isinstance(guarantee, GaussianDP):
+        failure = max(_RARE, _MORE * failure)
+    if failure >= 0.5:
         return ""
-    mu, regret = guarantee.mu_and_regret()
+    mu, regret = guarantee.mu_and_regret(failure)
     if mu == math.inf:
         return ""
-    return f"{shown(mu)}, but for a probability of 1e-10 (regret {shown(regret)})"
+    fails = f", except with probability {shown(failure)}" if failure else ""
+    return f"{shown(mu)}{of}{fails}" + (f" (regret {shown(regret)})" if regret else "")
 
 
 def summary(value: Any) -> Any:
