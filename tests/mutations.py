@@ -259,22 +259,10 @@ MUTATIONS = [
         "tests/test_kernels.py -k chunk",
     ),
     Mutation(
-        "half of what a record moves a diagnostic by",
-        "_estimate(ROWS, long, 1.0,",
-        "_estimate(ROWS, long, 0.5,",
-        "tests/test_spent.py -k diagnosed",
-    ),
-    Mutation(
         "a fit hands over again and again",
         "if self.recipe is not self.plan.request.recipe or reason not in self.recipe.hands_over:",
         "if reason not in self.plan.request.recipe.hands_over:",
         "tests/test_one_road.py -k hands_over",
-    ),
-    Mutation(
-        "diagnostics for nothing",
-        "left = 1 - total_of(shares.values()) - other",
-        "left = 1 - total_of(shares.values())",
-        "tests/test_diagnostics.py -k every_solver",
     ),
     Mutation(
         "the trials of a search print",
@@ -1001,12 +989,6 @@ MUTATIONS = [
         "sensitivity = spending.per_square * math.sqrt(len(columns))",
         "sensitivity = spending.per_square",
         "tests/test_spent.py -k 'regression and levels'",
-    ),
-    Mutation(
-        "clipped targets with half of their noise",
-        "sensitivity = 1 + target_rounding(flags",
-        "sensitivity = 0.5 + target_rounding(flags",
-        "tests/test_spent.py -k diagnosed",
     ),
 ]
 

@@ -726,14 +726,7 @@ WAYS_OUT = {
     ),
     "PrivateLogisticRegression conditioned": mapped(fit(partial(logistic, class_weight="private"))),
     "PrivateLogisticRegression conditioned, sparse": mapped(of_sparse(logistic)),
-    "PrivateLogisticRegression diagnosed": fit(
-        by(NoisyGD(n_steps=3), partial(plain, diagnostics=True, data_norm=0.9))
-    ),
     "noisy_gd, conditioned, by Langevin dynamics": mapped(fit(partial(logistic, bound="langevin"))),
-    "PrivateRidge diagnosed": fit(
-        by(NoisyGD(n_steps=3), partial(ridge, target_bounds=(-0.1, 0.1), diagnostics=True)),
-        "target",
-    ),
     "PrivateLogisticRegression with a matrix": mapped(with_matrix(logistic)),
     "PrivateSoftmaxRegression": fit(by(NoisyGD(n_steps=3), partial(softmax, **unconditioned))),
     "PrivateSoftmaxRegression clipped": fit(

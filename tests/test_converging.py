@@ -60,7 +60,7 @@ BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}
 )
 def test_bought_parts_compose_with_a_converging_bound(model, bound, adjacency):
     """By Renyi curves with Langevin's, by mu with the exact one: theirs and nothing more."""
-    model = clone(model).set_params(bound=bound, adjacency=adjacency, diagnostics=True)
+    model = clone(model).set_params(bound=bound, adjacency=adjacency)
     spent = plan(request_of(model, 20_000, 5))
     assert spent.request.recipe.maps
     assert spent.bound == bound

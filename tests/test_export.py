@@ -369,7 +369,7 @@ def ways():
     quick = {"bassily_sgd": SOLVERS["bassily_sgd"](n_steps=50)}
     options = [
         *({"solver": quick.get(name, name)} for name in ("auto", *SOLVERS)),
-        *({"diagnostics": True}, {"adjacency": "add_remove"}, {"class_weight": "private"}),
+        *({"adjacency": "add_remove"}, {"class_weight": "private"}),
         *({"conditioning": None}, {"fit_intercept": False}, {"start": start}),
         {"schema": skdpdyn.Schema(classes=["no", "yes"], target_bounds=(-2, 2))},
         *({"categories": {"w": ["no", "yes"]}}, {"bound": "last_iterate", "conditioning": None}),

@@ -39,7 +39,7 @@ MAP = PrivateLogisticRegression(**SHARED, bounds=None).fit(X, Y).conditioning_
         {"solver": "noisy_sgd"},
         {"solver": "dp_sgd"},
         {"solver": "noisy_sgd", "conditioning": MAP},
-        {"class_weight": "private", "diagnostics": True},
+        {"class_weight": "private"},
         {"conditioning": None},
         {"solver": "objective_perturbation"},
     ],
@@ -76,12 +76,10 @@ def test_a_plan_needs_no_data():
 
 
 def test_parts_of_a_record_have_names():
-    model = PrivateLogisticRegression(bounds=None, diagnostics=True, **SHARED).fit(X, Y)
+    model = PrivateLogisticRegression(bounds=None, **SHARED).fit(X, Y)
     record = model.mechanism_
     assert len(record.names) == len(record.mechanisms)
-    assert {"rows shortened", "column means", "second moments", "mapped lengths"} <= set(
-        record.names
-    )
+    assert {"column means", "second moments", "mapped lengths"} <= set(record.names)
     assert record[TRAINING].n_steps == model.n_iter_
     assert composition(record["row norms"]).mu < composition(record).mu
     with pytest.raises(KeyError, match="'weather' is no part of this record"):

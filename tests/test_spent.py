@@ -369,7 +369,7 @@ PROOFS = {
     "without_replacement: ": 0.2,
     "bassily.*: ": 0.0,
     "fit, ranges; .*noisy_sgd.*: CyclicBatches": 0.57,  # ranges are wider than what rows have
-    "(noisy|dp_sgd|Langevin|diagnosed).*: (training|[A-Z])": 0.6,
+    "(noisy|dp_sgd|Langevin).*: (training|[A-Z])": 0.6,
     # A minimiser moves by the sensitivity over the curvature: by all of it where no other record
     # bends the loss, and those here do.
     "output_perturbation.*: (training|OutputPerturbation)": 0.65,

@@ -69,7 +69,6 @@ ASKED = {
     "fit, start": {"start": "yes"},
     "fit, levels": {"categories": "auto", "bounds": {0: (-1, 1)}, "X": _with_levels},
     "fit, public levels": {"categories": {1: ["a"]}, "bounds": {0: (-1, 1)}, "X": _with_levels},
-    "fit, diagnostics": {"diagnostics": True},
     "fit, a mean row": {"estimand": "rows", "max_rows_per_person": 4},
     "fit, no map": {"conditioning": None},
     "fit, a map of others": {"conditioning": "that of others"},

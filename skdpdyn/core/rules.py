@@ -17,7 +17,6 @@ from skdpdyn.privacy.schedules import MIN_STEPS
 MOST_MATRIX_COLUMNS = 1000
 
 # Shares of mu^2, and limits, of what is no fit; those of tables by `python -m benchmarks intervals`
-DIAGNOSTICS_SHARE = 0.01  # of both diagnostics together
 LOG_LOSS_SHARE = 0.3  # of an evaluation of more than two classes
 COORDINATES_SHARE = 0.15  # of a table, for coordinates in which rows are alike
 # Steps of a table. Early ones need to find the place only; the last ones measure

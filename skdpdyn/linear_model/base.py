@@ -88,10 +88,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Ranges of the columns, public once they are bought: ``coef_`` is in units of X inside them,
         and predictions clip to them. ``conditioning_`` is of columns brought to [-1, 1] by them.
         None: rows are taken as they are.
-    diagnostics_ : dict
-        With ``diagnostics=True``: the part of the rows that is shortened, and of numbers to learn
-        that is clipped, released with noise, each as a dict of ``share`` and of the ends ``low``
-        and ``high`` of an interval that holds the share without noise with a probability of 95 %.
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     rows_of_a_person_ : int or None
@@ -142,7 +138,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     clip_: float
     intercept_scaling_: float
     data_norm_: float
-    diagnostics_: dict[str, dict[str, float]]
     class_weight_: dict[Any, float]
     bought_: dict[str, float]
     start_: str | None = None
@@ -169,7 +164,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         max_rows_per_person: Any = "auto",
         weight_bounds: Any = None,
         schema: Any = None,
-        diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -253,10 +247,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         schema : Schema or None, default=None
             Public facts in one value, a `skdpdyn.Schema`, in place of the parameters of the same
             names that are "auto" or None.
-        diagnostics : bool, default=False
-            Whether to spend 1 % of mu^2 on diagnostics: the share of rows longer than
-            ``data_norm``, unless ``bounds`` leave none, and of numbers to learn outside of their
-            bounds. See ``diagnostics_`` and the report.
         random_state : None or int, default=None
             None: the noise comes from fresh entropy and a cryptographic generator. An int repeats
             the noise, so the fit is not private: use it for tests.
@@ -285,7 +275,6 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         self.max_rows_per_person = max_rows_per_person
         self.weight_bounds = weight_bounds
         self.schema = schema
-        self.diagnostics = diagnostics
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -678,7 +667,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         class_weight: Any = None,
         estimand: str = "persons",
         schema: Any = None,
-        diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -700,7 +688,6 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
             max_rows_per_person=max_rows_per_person,
             weight_bounds=weight_bounds,
             schema=schema,
-            diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -829,7 +816,6 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         max_rows_per_person: Any = "auto",
         weight_bounds: Any = None,
         schema: Any = None,
-        diagnostics: bool = False,
         random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int | bool = 0,
@@ -851,7 +837,6 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
             max_rows_per_person=max_rows_per_person,
             weight_bounds=weight_bounds,
             schema=schema,
-            diagnostics=diagnostics,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,

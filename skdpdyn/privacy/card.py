@@ -26,7 +26,6 @@ def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
     unit = report.guarantee.unit
     spent, assumed, theorem = (sections[name] for name in ("spent", "assumed", "theorem"))
     parts = parts_of(report.mechanism)
-    diagnostics = sections.get("diagnostics", {})
     shown_elsewhere = ("bound", "parts", "mechanisms") if parts else ("bound",)
     blocks = [
         "# Privacy",
@@ -56,8 +55,6 @@ def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
             "ran:"
         ),
         _bullets(_entries({k: v for k, v in theorem.items() if k not in shown_elsewhere}, parts)),
-        *["## What is known of the records", "With noise, paid for:"] * bool(diagnostics),
-        *[_bullets(_entries(diagnostics))] * bool(diagnostics),
         "## Deployment",
         "What the Differential Privacy Deployments Registry asks:",
         _bullets(_entries({}, as_rows(report, deployment))),

@@ -318,7 +318,6 @@ def privacy_report(
     bound: str,
     alternatives: dict[str, Any] | None = None,
     assumed: Assumed | None = None,
-    diagnostics: dict[str, Any] | None = None,
 ) -> PrivacyReport:
     """Report on a release, from public values only.
 
@@ -336,8 +335,6 @@ def privacy_report(
         Other accountants' guarantees or errors, as ``tightest(...).alternatives``.
     assumed : Assumed or None, default=None
         What the guarantee stands on, and where it does not hold. None: nothing was told.
-    diagnostics : dict or None, default=None
-        Further noisy numbers about the records, by name. The guarantee covers them.
 
     Returns
     -------
@@ -387,7 +384,6 @@ def privacy_report(
         "attacker": attacker,
         "theorem": theorem,
         "other bounds": others,
-        "diagnostics": diagnostics or {},
         "assumed": {
             "public": [*assumed.public],
             "randomness": assumed.randomness,
@@ -455,10 +451,8 @@ def check_report(report: dict[str, Any] | str) -> dict[str, Any]:
         isinstance(report.get(name), dict) for name in _SECTIONS
     ):
         raise ValueError(f"this is no report: one has the sections {', '.join(_SECTIONS)}")
-    optional = ("other bounds", "diagnostics")
-    if report["assumed"].keys() != _ASSUMED or not all(
-        isinstance(report.get(name, {}), dict) for name in optional
-    ):
+    is_dict = isinstance(report.get("other bounds", {}), dict)
+    if report["assumed"].keys() != _ASSUMED or not is_dict:
         raise ValueError(
             f"this is no report: assumed has the entries {', '.join(sorted(_ASSUMED))}"
         )

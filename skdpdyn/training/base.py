@@ -33,7 +33,6 @@ from skdpdyn.exceptions import (
 from skdpdyn.privacy import privacy_report, tightest
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
-from skdpdyn.training.diagnostics import reported
 from skdpdyn.training.sources import Source, facts_of, given_to, leaks_of, sources_of
 
 DTYPES: list[Any] = [np.float64, np.float32]
@@ -478,7 +477,6 @@ class PrivateEstimatorMixin:
                 self.leaks_,
                 (*self._bought_facts(), *facts_of(self.sources_)),
             ),
-            diagnostics=reported(getattr(self, "diagnostics_", {})),
         )
 
     @property

@@ -105,12 +105,8 @@ def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
         rows = rows.with_total(target.total)
     width = min(request.n_features, 32) if request.is_sparse else request.n_features
     rows.n_threads = threads_of(n_jobs, request.n_samples * width)
-    counts_clipped = request.diagnostics and request.family.targets.clips
-    flags = reading.flags(request.most_rows) if counts_clipped else None
     target.forget_numbers()  # rows have them, and have them in learnt units soon
-    return Learning(
-        planned, rows, target, request.recipe, flags, class_weights=target.class_weights
-    )
+    return Learning(planned, rows, target, request.recipe, class_weights=target.class_weights)
 
 
 def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool) -> None:
@@ -178,8 +174,6 @@ def _public(learning):
     if request.expansion is not None:
         attributes["expansion_"] = learning.rows.expansion
         attributes["units_"] = learning.units
-    if request.diagnostics:
-        attributes["diagnostics_"] = learning.diagnostics
     if learning.class_weights is not None:
         labels = target.attributes["classes_"].tolist()
         attributes["class_weight_"] = dict(

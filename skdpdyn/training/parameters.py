@@ -30,7 +30,6 @@ _LARGEST = 1e50
 def checked(model: Any) -> dict[str, Any]:
     """Check the parameters that need no shape; return those that a `Request` has."""
     fit_intercept = checked_flag(model.fit_intercept, "fit_intercept")
-    diagnostics = checked_flag(model.diagnostics, "diagnostics")
     data_norm = _positive("data_norm", model.data_norm, "a public bound on the norm of a row")
     alpha = 0.0
     scaling = None
@@ -51,7 +50,6 @@ def checked(model: Any) -> dict[str, Any]:
         "clip": clip,
         "fit_intercept": fit_intercept,
         "intercept_scaling": scaling,
-        "diagnostics": diagnostics,
         "of_rows": _of_rows(model),
         "least_weight": _least_weight(getattr(model, "weight_bounds", None)),
     }

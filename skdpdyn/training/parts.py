@@ -18,7 +18,6 @@ from skdpdyn.data.ranges import Ranges
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.additive import learns_levels, learns_ranges, with_levels, with_ranges
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
-from skdpdyn.training.diagnostics import diagnose, shares_of_diagnostics
 from skdpdyn.training.family import Part, TargetUnits
 from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
 from skdpdyn.training.reading import Reading
@@ -33,23 +32,6 @@ TARGET_MEAN = "target mean"
 TARGET_SCALE = "target scale"
 SECOND_RATE = "second base rate"
 MEAN_RESIDUAL = "mean residual"
-
-
-class Diagnostics(Part):
-    """Shares of the rows that are shortened, and of the targets that are clipped."""
-
-    def share(self, request):
-        """See `Part.share`."""
-        request.check_buys("diagnostics=True", "Use diagnostics=False")
-        ranged = request.buys_ranges or request.ranges is not None
-        within = ranged and math.sqrt(request.n_features) <= request.data_norm
-        may_be_long = request.expansion is None and not within
-        return shares_of_diagnostics(may_be_long, request.family.targets.clips)
-
-    def learn(self, learning, spending):
-        """See `Part.learn`."""
-        data_norm = learning.plan.request.radius
-        learning.diagnostics = diagnose(learning.rows, learning.flags, data_norm, spending)
 
 
 class ColumnRanges(Part):
@@ -630,7 +612,6 @@ class StartingPoint(Part):
         learning.start = theta if np.all(np.isfinite(theta)) else np.zeros_like(theta)
 
 
-DIAGNOSTICS = Diagnostics()
 COLUMN_LEVELS = ColumnLevels()
 CELLS = Distributions()
 COLUMN_RANGES = ColumnRanges()

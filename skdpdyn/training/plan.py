@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from skdpdyn.core.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.core.rules import strength_of
-from skdpdyn.core.spending import ROUNDS_DOWN, TRAINING, Share, total_of
+from skdpdyn.core.spending import ROUNDS_DOWN, TRAINING, Share
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget, Composition, Gaussian, GaussianDP
 from skdpdyn.privacy._types import Mechanism
@@ -13,7 +13,6 @@ from skdpdyn.privacy.calibration import judge, least_noise
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.conditioning import LARGEST_SPREAD
 from skdpdyn.training.family import Part
-from skdpdyn.training.parts import DIAGNOSTICS
 from skdpdyn.training.start import largest_start
 from skdpdyn.training.values import Plan, Request
 
@@ -83,13 +82,10 @@ def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share]
     """Return the shares by name, the share left for training, and the releases before it."""
     recipe = request.recipe
     shares = dict[str, Share]()
-    diagnostics = dict[str, Share]()
     for part in (*parts, *recipe.after):
-        to = diagnostics if part is DIAGNOSTICS else shares
         for name, share in part.share(request).items():
-            to.setdefault(name, share)
-    shares, left = recipe.divided(request, shares, total_of(diagnostics.values()))
-    shares = {**diagnostics, **shares}
+            shares.setdefault(name, share)
+    shares, left = recipe.divided(request, shares)
     after = {name for part in recipe.after for name in part.share(request)}
     n_before = sum(share.n_releases for name, share in shares.items() if name not in after)
     return shares, left, n_before

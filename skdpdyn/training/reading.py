@@ -116,16 +116,6 @@ class Reading:
         rows.most_rows = most_rows  # leaves as much room as an array: same bits
         return rows
 
-    def flags(self, most_rows: int) -> Rows:
-        """Return rows whose targets are 1 where public bounds clip the target, else 0."""
-        if self.elsewhere:
-            flags = self.X.with_targets(self.target.flags)
-            flags.most_rows = most_rows
-            return flags
-        # a stand-in of zeros, which takes no memory
-        nothing = np.broadcast_to(np.zeros((1, 1)), (self.X.shape[0], 1))
-        return rows_of(nothing, self.target.clipped, self.persons, most_rows, equal=self.equal_rows)
-
 
 @contextmanager
 def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Reading]:

@@ -27,7 +27,6 @@ from skdpdyn.training.parts import (
     CLASS_WEIGHTS,
     COLUMN_LEVELS,
     COLUMN_RANGES,
-    DIAGNOSTICS,
     PRODUCTS,
     RESIDUAL,
     ROWS_CURVATURE,
@@ -54,17 +53,16 @@ class AsIs(Recipe):
         return (
             *_where(request.buys_targets, TARGET_RANGE if of_numbers else LABELS),
             *_where(ranged, COLUMN_RANGES),
-            *_where(request.diagnostics, DIAGNOSTICS),
             *_where(request.least_weight < 1 and (self.maps or self.composes), TOTAL),
             *self.bought(request),
             *_where(request.start is not None, START),
         )
 
     def bought(self, request: Request) -> tuple[Part, ...]:
-        """Return the parts that are bought after diagnostics."""
+        """Return the parts that are bought after facts and the sum of weights."""
         return _where(request.buys_weights, CLASS_WEIGHTS)
 
-    def divided(self, request, shares, other):
+    def divided(self, request, shares):
         """See `Recipe.divided`."""
         total = self.total_share(request)
         if total is not None:  # what plans rest on is bought before the last one: it stays
@@ -73,7 +71,7 @@ class AsIs(Recipe):
             others = {name: share for name, share in shares.items() if name not in fixed}
             shares = {name: fixed.get(name, share) for name, share in shares.items()}
             shares |= scaled_to(others, total)
-        left = 1 - total_of(shares.values()) - other
+        left = 1 - total_of(shares.values())
         if not left > 0:
             raise ValueError(
                 "what is bought beside training leaves nothing of the budget for it: the parts' "
@@ -128,9 +126,9 @@ class Constant(AsIs):
         """See `AsIs.bought`."""
         return *request.family.parts, *super().bought(request)
 
-    def divided(self, request, shares, other):
+    def divided(self, request, shares):
         """See `Recipe.divided`: all of it."""
-        return scaled_to(shares, 1 - other), 0.0
+        return scaled_to(shares, 1.0), 0.0
 
     def settle(self, learning):
         """See `Recipe.settle`: the model that training would have started from."""
@@ -246,9 +244,9 @@ class Solved(Mapped):
         """See `AsIs.bought`."""
         return ROWS_MAP, *request.family.parts, PRODUCTS
 
-    def divided(self, request, shares, other):
+    def divided(self, request, shares):
         """See `Recipe.divided`: products take the rest."""
-        shares, left = super().divided(request, shares, other)
+        shares, left = super().divided(request, shares)
         return {**shares, TRAINING: Share(left)}, 0.0
 
     def record(self, learning, spending):

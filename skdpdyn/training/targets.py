@@ -14,7 +14,6 @@ from skdpdyn.core.losses import Loss
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
-from skdpdyn.training.diagnostics import ROUNDING
 
 FROM_Y = "from_y"
 LARGEST = 1e150
@@ -28,10 +27,9 @@ class Target:
     """Targets for the loss, the fitted attributes that describe them, and their leaks.
 
     ``exposure`` is that of `skdpdyn.data.local.LocalRows`. Where targets are read with the rows,
-    ``values`` is None and ``encode`` makes them of some targets. ``flags`` says of targets which
-    ones public bounds clip, and ``clipped`` what it says of all; None where nothing is clipped.
-    ``class_weights`` are public weights of classes, the largest 1; ``largest`` is the largest rate
-    of an exposure of 1; ``has_exposure``: whether exposures were given.
+    ``values`` is None and ``encode`` makes them of some targets. ``class_weights`` are public
+    weights of classes, the largest 1; ``largest`` is the largest rate of an exposure of 1;
+    ``has_exposure``: whether exposures were given.
 
     Where labels or bounds are bought, ``as_read`` are the targets until then. Then ``values`` of
     labels are cells of a public list, and ``codes`` the class of each cell, -1 of those that are no
@@ -46,8 +44,6 @@ class Target:
     leaks: tuple[str, ...] = ()
     exposure: np.ndarray | float | None = None
     encode: Callable[[np.ndarray], np.ndarray] | None = None
-    flags: Callable[[np.ndarray], np.ndarray] | None = None
-    clipped: np.ndarray | None = None
     class_weights: np.ndarray | None = None
     largest: float = math.inf
     has_exposure: bool = False
@@ -59,7 +55,7 @@ class Target:
 
     def forget_numbers(self) -> None:
         """Free the memory of all that is kept for each row."""
-        self.values = self.exposure = self.clipped = self.as_read = None
+        self.values = self.exposure = self.as_read = None
 
 
 class Targets(ABC):
@@ -262,7 +258,6 @@ class Numbers(Targets):
             {"target_bounds_": bounds},
             leaks,
             encode=encode,
-            **clipped_by(bounds, y if model.diagnostics else None),
         )
 
     def usable(self, low: float, high: float) -> tuple[float, float]:
@@ -340,7 +335,6 @@ class Counts(Numbers):
             leaks,
             exposure,
             partial(rates_beside_exposures, bounds=bounds, units=units),
-            **clipped_by(bounds, raw if model.diagnostics else None),
             largest=bounds[1] / unit,
             has_exposure=has,
         )
@@ -354,12 +348,6 @@ class Counts(Numbers):
 def residual_limit(high):
     """Return the public bound on residuals: the standard deviation of the largest count."""
     return min(high, math.sqrt(high))
-
-
-def clipped_by(bounds: tuple[float, float], y: np.ndarray | None) -> dict[str, Any]:
-    """Return the sentence of a `Target` on targets outside of their bounds."""
-    flags = partial(outside, bounds=bounds)
-    return {"flags": flags, "clipped": None if y is None else flags(y)}
 
 
 def scaling(low, high, centred):
@@ -462,17 +450,6 @@ def numbers_within(y: Any, bounds: Any, units: Any) -> Any:
     centre, half_range = units
     # bounds as close as their rounding
     return np.clip((np.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)
-
-
-def outside(y: Any, bounds: Any) -> Any:
-    """Return 1 where a target is outside of its bounds by more than rounding, else 0.
-
-    Targets that are counts may have exposures beside them.
-    """
-    low, high = bounds
-    room = ROUNDING * (high - low)
-    y = numbers_of(y if y.ndim == 1 else y[:, 0])
-    return ((y < low - room) | (y > high + room)).astype(np.float64)
 
 
 def numbers_of_labels(y: Any, classes: Any) -> Any:

@@ -70,9 +70,9 @@ class Recipe(ABC):
 
     @abstractmethod
     def divided(
-        self, request: "Request", shares: dict[str, Share], other: float
+        self, request: "Request", shares: dict[str, Share]
     ) -> tuple[dict[str, Share], float]:
-        """Return all shares, and the rest for training, where ``other`` takes a part of mu^2.
+        """Return all shares, and the rest for training.
 
         Raises
         ------
@@ -162,7 +162,6 @@ class Request:
     intercept_scaling: float | None
     conditioning: Any
     buys_weights: bool
-    diagnostics: bool
     most_rows: int
     is_sparse: bool = False
     has_exposure: bool = False
@@ -312,10 +311,8 @@ class Learning:
     rows: Rows
     target: Target
     recipe: Recipe
-    flags: Rows | None = None  # rows whose target is 1 where public bounds clip that of a row
     units: tuple[float, float] = (0.0, 1.0)  # shift and factor of the units that training has
     class_weights: np.ndarray | None = None
-    diagnostics: dict[str, dict[str, float]] = field(default_factory=dict)
     shortened: float | None = None  # part of the rows that the map shortens, by rule
     class_shares: np.ndarray | None = None
     start: np.ndarray | None = None  # parameters that training starts from; None: 0
