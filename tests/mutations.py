@@ -272,8 +272,8 @@ MUTATIONS = [
     ),
     Mutation(
         "noise of private class counts 2.83 times too small",
-        "spending.per_square if spending.per_record > 1 else",
-        "0.5 if spending.per_record > 1 else",
+        "noisy = spending.release(name, counts, spending.per_square)",
+        "noisy = spending.release(name, counts, spending.per_square / 2.83)",
         "tests/test_spent.py -k 'LogisticRegression and conditioned'",
     ),
     Mutation(
@@ -962,9 +962,27 @@ MUTATIONS = [
     ),
     Mutation(
         "log losses beyond the largest",
-        "np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)",
+        "np.where((losses <= 1) & (codes >= 0), np.maximum(losses, 0.0), 1.0)",
         "np.maximum(losses, 0.0)",
         "tests/test_spent.py -k 'evaluate and Softmax'",
+    ),
+    Mutation(
+        "labels of no class are told louder than those of classes",
+        "strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))",
+        "strategy = linalg.block_diag(strategy, 2 * math.sqrt(len(levels)))",
+        "tests/test_spent.py -k 'evaluate and Logistic'",
+    ),
+    Mutation(
+        "records of other labels weigh as much as others",
+        "return rows.weighted_by(~others)",
+        "return rows",
+        "tests/test_outside.py -k 'weigh_nothing'",
+    ),
+    Mutation(
+        "a weight beyond its bounds counts as it is",
+        "return np.clip(weights, low, high) / high",
+        "return weights / high",
+        "tests/test_outside.py -k 'weights_beyond'",
     ),
     Mutation(
         "squares of residuals in smaller units",

@@ -1028,12 +1028,20 @@ def test_what_a_wrapper_hands_on_is_not_its_own(kind, tmp_path):
     assert source.leaks
 
 
-def test_every_label_is_checked_whichever_records_are_held_out():
-    wrong = np.where(np.arange(200) == 3, 9, Y)
-    for seed in range(10):
-        search = PrivateSearchCV(LOGISTIC, GRID, epsilon=50.0, expected_trials=2, random_state=seed)
-        with pytest.raises(ValueError, match="y holds labels that are not in classes"):
-            search.fit(X, wrong)
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss"])
+def test_a_label_that_is_no_class_counts_as_wrong(scoring):
+    """It makes no search fail, whether its record trains or scores."""
+    labels = np.where(np.arange(200) == 3, 9, Y)
+    for holdout in (np.arange(100), np.arange(100, 200)):
+        for y in (labels, np.where(labels == 9, None, labels)):
+            PrivateSearchCV(LOGISTIC, GRID, epsilon=50.0, scoring=scoring, holdout=holdout).fit(
+                X, y
+            )
+    score = score_of(scoring, {"classes": [0, 1]})
+    model = clone(KNOWN).fit(X, Y)
+    terms = score.terms(model, X, labels)
+    assert terms[3] == 0
+    np.testing.assert_array_equal(np.delete(terms, 3), np.delete(score.terms(model, X, Y), 3))
 
 
 def test_marks_stay_wherever_a_total_goes():

@@ -69,6 +69,8 @@ VALUES = {
     "at_risk": (True, False),
 }
 """Ends of what a record holds beside its row."""
+OTHER = 7
+"""A label that is no class."""
 STORIES = (0.01, "drawn"), (1.0, "drawn"), (30.0, "drawn"), (1e6, "first"), (30.0, "late")
 """Noise of outcomes, over that of the fit: drawn, all on one side but for the first number, or as
 much in the last third of the releases alone, which leaves a map that tells records apart.
@@ -182,6 +184,10 @@ def neighbours(one, columns):
                 getattr(new, name)[place] = value
                 inner = inner or value not in VALUES[name][:2]
             tables[inner].append(new)
+    if "y" in columns:
+        other = changed(one)
+        other.y[place] = OTHER
+        tables[0].append(other)
     if "groups" in columns:  # the first person has one row, or none of the others' in place
         tables[0].append(replace(new, **{name: value[3:] for name, value in vars(new).items()}))
     return tables
@@ -535,4 +541,6 @@ def unit(distribution, size, generator):
 def mean_gradient(objective, data, target, theta):
     """Return the mean of the clipped gradients of records, encoded as the model does."""
     y = getattr(data, target)
-    return gradients(objective, data.X, y if target == "target" else y.astype(float), theta).mean(0)
+    weights = np.ones(len(y)) if target == "target" else np.isin(y, (0, 1))
+    codes = y if target == "target" else np.where(weights, y, 0).astype(float)
+    return (weights[:, None] * gradients(objective, data.X, codes, theta)).mean(0)

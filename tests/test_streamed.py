@@ -151,7 +151,7 @@ FAULTS = {
     "dtype": (lambda X, y: [(X.astype(np.float64), y)], "rows of float64"),
     "nan": (lambda X, y: [(X * NAN, y)], r"columns \[2\] hold missing"),
     "error": (_raise, r"could not be read \(OSError"),
-    "label": (lambda X, y: [(X, np.full(len(X), SECRET))], "labels that are not in classes"),
+    "label": (lambda X, y: [(X, y.astype(str))], "labels that are not in classes"),
 }
 
 

@@ -134,9 +134,12 @@ class LocalRows(Rows):
 
     def with_classes(self, codes: np.ndarray) -> "LocalRows":
         """See `Rows.with_classes`."""
-        y = codes[self.y.astype(np.intp)]
-        rows = self.with_numbers(np.maximum(y, 0))
-        return rows if np.all(y >= 0) else rows.weighted_by((y >= 0).astype(np.float64))
+        rows = self._with_each(lambda cells: codes[cells.astype(np.intp)])
+        others = rows.y < 0
+        if not np.any(others):  # weights of 1 would change no bit
+            return rows
+        rows.y[others] = 0
+        return rows.weighted_by(~others)
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import linalg, special
 from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.core.rules import LOG_LOSS_SHARE, strength_of
@@ -22,12 +22,14 @@ from skdpdyn.evaluation.results import (
     RegressionEvaluation,
     ScoreEvaluation,
 )
+from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy import Adjacency
 from skdpdyn.privacy.checks import checked_number, checked_pair
 from skdpdyn.training.base import quoting_no_records, refuse_dates, refuse_unreadable
 from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
 from skdpdyn.training.foreign import predicted as answers
 from skdpdyn.training.parameters import within
+from skdpdyn.training.parts import FALSE
 from skdpdyn.training.targets import (
     as_labels,
     codes_of,
@@ -123,7 +125,7 @@ def counted(model, X, y, beside, adjacency, **options):
     if classes.size > 2:
         return owned, _confusions(model, X, codes, owned, classes, adjacency)
     edges = _checked_thresholds(thresholds)
-    return owned, _histogram(model, X, codes, owned, edges, adjacency)
+    return owned, _histogram(model, X, codes, owned, classes, edges, adjacency)
 
 
 def _classes_of(model, options):
@@ -191,15 +193,17 @@ class Weighed:
         return 1 + 4 * self.n * _EPS
 
 
-def _histogram(model, X, codes, owned, thresholds, adjacency):
+def _histogram(model, X, codes, owned, classes, thresholds, adjacency):
     """Count by label and bin; without ``thresholds``, bins of equal numbers are bought first."""
     probability = answers(model, "predict_proba", X, codes.size)[:, 1]
     probability = np.where(probability >= 0, probability, 0.0)  # no NaN
     bins = {}
 
     def counts(edges):
-        places = np.searchsorted(edges, probability) + codes.astype(np.intp) * (edges.size + 1)
-        return _tree(COUNTS_BY_LABEL, places, (2, edges.size + 1), owned, adjacency)
+        n_bins = edges.size + 1
+        places = np.searchsorted(edges, probability) + codes.astype(np.intp) * n_bins
+        places = np.where(codes < 0, 2 * n_bins, places)
+        return _tree(COUNTS_BY_LABEL, places, (2, n_bins), owned, adjacency, others=True)
 
     def learn(spending, total):
         places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
@@ -211,6 +215,7 @@ def _histogram(model, X, codes, owned, thresholds, adjacency):
         return (counts(bins["thresholds"]),)
 
     def evaluation(released, **public):
+        _warn_of_others(released[0], classes)
         return ScoreEvaluation(noisy=released[0], **bins, **public)
 
     if thresholds is None:
@@ -222,12 +227,18 @@ def _histogram(model, X, codes, owned, thresholds, adjacency):
     return Counted((counts(thresholds),), evaluation)
 
 
-def _tree(name, places, shape, owned, adjacency):
-    """Count by label and bin, at every resolution but the coarsest, whose sum is public."""
+def _tree(name, places, shape, owned, adjacency, others=False):
+    """Count by label and bin, at every resolution but the coarsest, whose sum is public.
+
+    ``others``: whether a last count is of all other labels. It is told as loud as the counts of a
+    record of a label are together, so that no record adds a longer vector than another one.
+    """
     n_labels, n_bins = shape
-    counts = owned.count(places, n_labels * n_bins)
+    counts = owned.count(places, n_labels * n_bins + others)
     levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
     strategy = np.kron(np.eye(n_labels), np.vstack(levels))
+    if others:
+        strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))
     sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
     return Statistic(
         name, strategy @ counts, sensitivity, strategy=strategy, total=owned.public_total
@@ -265,10 +276,12 @@ def _losses(points):
 
 
 def _confusions(model, X, codes, owned, classes, adjacency):
-    """Count by true and predicted label, and sum the log losses."""
+    """Count by true and predicted label, and sum the log losses; the last count is of others."""
     predicted = codes_of(answers(model, "predict", X, codes.size), classes)
     with_losses = hasattr(model, "predict_proba")
-    counts = owned.count(codes * classes.size + predicted, classes.size**2)
+    size = classes.size**2
+    places = np.where((codes < 0) | (predicted < 0), size, codes * classes.size + predicted)
+    counts = owned.count(places, size + 1)
     parts = [
         Statistic(
             "counts",
@@ -282,11 +295,12 @@ def _confusions(model, X, codes, owned, classes, adjacency):
     if with_losses:
         probability = answers(model, "predict_proba", X, codes.size)
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
-        losses = np.where(losses <= 1, np.maximum(losses, 0.0), 1.0)  # NaN too
+        losses = np.where((losses <= 1) & (codes >= 0), np.maximum(losses, 0.0), 1.0)  # NaN too
         terms = np.array([owned.sum(losses)])
         parts.append(Statistic("log losses", terms, owned.rounding, LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
+        _warn_of_others(released[0], classes)
         log_loss = None
         if with_losses:
             losses = released[1].beside(*public["total"])
@@ -294,6 +308,16 @@ def _confusions(model, X, codes, owned, classes, adjacency):
         return ClassEvaluation(noisy=released[0], classes=classes, log_loss=log_loss, **public)
 
     return Counted(tuple(parts), evaluation)
+
+
+def _warn_of_others(noisy, classes):
+    """Warn of labels that are no class, where their noisy count shows some."""
+    if noisy.values[-1] >= -math.sqrt(noisy.covariance[-1, -1]) * special.ndtri(FALSE):
+        warn(
+            f"noisy counts show labels other than classes={classes.tolist()}, which count as "
+            "wrong: see the part `other` of the records",
+            PrivacyUtilityWarning,
+        )
 
 
 def _errors(model, X, y, owned, adjacency, target_bounds, largest_error):

@@ -95,12 +95,13 @@ class NoisyNumbers:
     def of_population(self, n_labels: int) -> "NoisyNumbers":
         """Return counts by label with the covariance that a sample adds: a multinomial one.
 
-        Noise leaves counts below 0: they become 0, and others fall so that sums by label stay.
+        The last count is of all other labels. Noise leaves counts below 0: they become 0, and
+        others fall so that sums by label stay.
         """
-        by_label = self.values.reshape(n_labels, -1)
+        by_label = self.values[:-1].reshape(n_labels, -1)
         counts = np.maximum(by_label, 0)
         sums = np.maximum(by_label.sum(axis=1), 0) / np.maximum(counts.sum(axis=1), 1e-300)
-        counts = (counts * sums[:, None]).ravel()
+        counts = np.append(counts * sums[:, None], max(self.values[-1], 0.0))
         shared = np.outer(counts, counts) / max(counts.sum(), 1e-300)
         return replace(self, covariance=self.covariance + np.diag(counts) - shared)
 

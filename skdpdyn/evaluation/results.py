@@ -183,14 +183,27 @@ def _of_population(evaluation, n_labels, **without):
     return replace(evaluation, noisy=noisy, intervals_for="the population", **without)
 
 
+class _OfLabels(PrivateEvaluation):
+    """What evaluations of labels have in common: a last count, of labels that are no class."""
+
+    @property
+    def other(self) -> Estimate:
+        """Part of the records whose label is none of the classes."""
+        last = np.zeros(self.noisy.values.size)
+        last[-1] = 1.0
+        return self.mean(last, (0.0, 1.0))
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ScoreEvaluation(PrivateEvaluation):
+class ScoreEvaluation(_OfLabels):
     """Metrics of a classifier of two classes, from a histogram of its probabilities by label.
 
     A record counts as predicted to be of the second class where its probability is above the
     threshold. Metrics are those of probabilities that are rounded to bins: accuracy, recall and
     precision are exact at the edges of bins, where thresholds are. Intervals for the population
-    are on the safe side where records are persons.
+    are on the safe side where records are persons. Labels that are neither class count as wrong in
+    the accuracy, and with 3 log 2 in the log loss; all other metrics but the prevalence are of the
+    records of the two classes.
 
     Parameters
     ----------
@@ -200,7 +213,8 @@ class ScoreEvaluation(PrivateEvaluation):
         Sum of the weights of records, and the standard deviation of its noise: the number of
         records and 0 without weights.
     noisy : NoisyNumbers
-        Counts of the first class by bin and of the second, with the covariance of their noise.
+        Counts of the first class by bin, of the second, and of all other labels, with the
+        covariance of their noise.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
@@ -262,13 +276,14 @@ class ScoreEvaluation(PrivateEvaluation):
         gradient = [
             (above / n_positive - auc) / n_negative,
             (below / n_negative - auc) / n_positive,
+            np.zeros(1),
         ]
         return self.noisy.smooth(auc, np.concatenate(gradient))
 
     @property
     def log_loss(self) -> Estimate:
         """Return the mean log loss, from the mean loss in each bin by label."""
-        return self.mean(self.losses.ravel(), (0.0, math.inf))
+        return self.mean(np.append(self.losses, 3 * math.log(2)), (0.0, math.inf))
 
     @property
     def prevalence(self) -> Estimate:
@@ -383,7 +398,7 @@ class ScoreEvaluation(PrivateEvaluation):
             inside[:, first : first + size] = 1
             positive = inside.copy()
             positive[0] = 0
-            observed.append(self.noisy.ratio(positive.ravel(), inside.ravel()))
+            observed.append(self.noisy.ratio(np.append(positive, 0.0), np.append(inside, 0.0)))
             part = slice(first, first + size)
             counts = np.maximum(sum(self._by_label())[part], 0)
             counts = counts if counts.any() else np.ones(size)
@@ -407,13 +422,13 @@ class ScoreEvaluation(PrivateEvaluation):
         }
 
     def _by_label(self):
-        return self.noisy.values.reshape(2, -1)
+        return self.noisy.values[:-1].reshape(2, -1)
 
     def _select(self, first, label):
         """Return the weights that sum one label's counts from a bin on."""
         weights = np.zeros((2, self.thresholds.size + 1))
         weights[label, first:] = 1
-        return weights.ravel()
+        return np.append(weights, 0.0)
 
     def _first_bin(self, threshold):
         """Return the first bin above a threshold."""
@@ -431,8 +446,11 @@ class ScoreEvaluation(PrivateEvaluation):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ClassEvaluation(PrivateEvaluation):
+class ClassEvaluation(_OfLabels):
     """Metrics for more than two classes, from noisy counts of true and predicted labels.
+
+    Labels that are no class count as wrong in the accuracy, and with the largest log loss. Recall
+    and precision are of the records of the classes.
 
     Parameters
     ----------
@@ -442,7 +460,8 @@ class ClassEvaluation(PrivateEvaluation):
         Sum of the weights of records, and the standard deviation of its noise: the number of
         records and 0 without weights.
     noisy : NoisyNumbers
-        Counts by true and predicted label, with the covariance of their noise.
+        Counts by true and predicted label, and of all other labels, with the covariance of their
+        noise.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
@@ -484,12 +503,12 @@ class ClassEvaluation(PrivateEvaluation):
     @property
     def confusion_matrix(self) -> np.ndarray:
         """Return noisy counts: true labels by row, predicted ones by column."""
-        return self.noisy.values.reshape(self.classes.size, -1)
+        return self.noisy.values[:-1].reshape(self.classes.size, -1)
 
     @property
     def accuracy(self) -> Estimate:
         """Part of the records whose label is predicted correctly."""
-        return self.mean(np.eye(self.classes.size).ravel(), (0.0, 1.0))
+        return self.mean(np.append(np.eye(self.classes.size), 0.0), (0.0, 1.0))
 
     def recall(self, label: Any) -> Estimate:
         """Return the part of the records of a label that are predicted to be of it.
@@ -541,7 +560,7 @@ class ClassEvaluation(PrivateEvaluation):
         right[code, code] = 1
         all_of = np.zeros_like(right)
         all_of[(code, slice(None)) if of == "true" else (slice(None), code)] = 1
-        return self.noisy.ratio(right.ravel(), all_of.ravel())
+        return self.noisy.ratio(np.append(right, 0.0), np.append(all_of, 0.0))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

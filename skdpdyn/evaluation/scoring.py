@@ -48,7 +48,8 @@ def evaluate(
     by sqrt(2 r), and dropping one by sqrt(r). Least squares make one histogram of the counts, whose
     total is the public number of records. A tenth of mu^2 first buys counts in 64 public cells of
     the log odds, which say where bins of equal numbers of records end: so a rare class has bins
-    where its records are.
+    where its records are. Labels that the model does not have are a count of their own, told as
+    loud as those of one label are together, so that none adds more.
 
     For more classes, it releases the numbers of records by true and predicted label, and the mean
     of the log losses, each cut off at 3 log(number of classes). For a regression, it releases four
@@ -75,7 +76,8 @@ def evaluate(
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows.
     y : array-like of shape (n_samples,)
-        Their targets; of a classifier each must be one of ``model.classes_``.
+        Their targets. Labels that are none of ``model.classes_`` count as wrong, in a count of
+        their own; numbers beyond bounds count as the bounds.
     groups : array-like of shape (n_samples,), default=None
         Id of the person that each row belongs to: integers or strings. The guarantee is then for a
         whole person with all rows: a row of a person with k rows has weight 1/k, and metrics are
@@ -109,7 +111,8 @@ def evaluate(
         are those of the population that weights make up. Each must follow from its own record
         alone. A part of the budget, 3 % of mu^2, buys their sum.
     weight_bounds : tuple (low, high), default=None
-        Public bounds of the weights: records weigh w/high. None: those of the model.
+        Public bounds of the weights: records weigh w/high, weights beyond them as these. None:
+        those of the model.
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None

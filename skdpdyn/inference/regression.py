@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -35,6 +36,7 @@ from skdpdyn.inference.histories import MOST_ROWS
 from skdpdyn.inference.levels import COUNTS_OF_LEVELS, LEVELS_SHARE, POOLED, Cells
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
+    START,
     Classes,
     Counts,
     Link,
@@ -58,7 +60,7 @@ from skdpdyn.training.parameters import (
     weights_in_fit,
     weights_of,
 )
-from skdpdyn.training.parts import LEVELS, ranges_of, with_bought_levels
+from skdpdyn.training.parts import LEVELS, counted_classes, ranges_of, with_bought_levels
 from skdpdyn.training.preparation import Preparation, resolved
 from skdpdyn.training.ranges import FINER_RANGES, RANGES, shares_of_ranges
 from skdpdyn.training.reading import Reading, read
@@ -550,11 +552,11 @@ class _Fit:
         reading = preparation.first(model, reading, begun)
         target = reading.target
         rows = reading.rows(preparation.request.most_rows)
+        link = _link(model, target, rows)
         if target.codes is not None:
             rows = rows.with_classes(target.codes)
         if target.total is not None and not reading.equal_rows and reading.weights is None:
             rows = rows.with_total(target.total)
-        link = _link(model, target, bool(rows.exposure.size))
         return cls(model, reading, rows, link, columns, unit, robust, preparation, begun)
 
     @property
@@ -698,14 +700,21 @@ def _weights(model, sample_weight, at_risk, n_rows):
     return at_risk * (1.0 if weights is None else weights)
 
 
-def _link(model, target, has_exposure) -> Link:
-    """Return the likelihood of targets, from their public facts."""
+def _link(model, target, rows) -> Link:
+    """Return the likelihood of targets, from their public facts; ``rows`` have them as read."""
     attributes = target.attributes
     if "classes_" in attributes:
-        counts = None if target.class_counts is None else target.class_counts[0]
-        return Classes(attributes["classes_"].size, counts)
+        classes = attributes["classes_"]
+        if target.class_counts is not None:
+            return Classes(classes.size, target.class_counts[0])
+        return Classes(classes.size, None, partial(_counts, rows, classes))
     if not model.family.targets.takes_exposure:
         return Numbers(0.0, 4.0)
     high = attributes["target_bounds_"][1]
     unit = residual_limit(high)
-    return Counts(LEAST_COUNT / unit, high / unit, unit, has_exposure)
+    return Counts(LEAST_COUNT / unit, high / unit, unit, bool(rows.exposure.size))
+
+
+def _counts(cells, classes, spending):
+    """Buy the counts of classes."""
+    return counted_classes(START, cells, classes, spending)[0]

@@ -114,11 +114,13 @@ class Link(ABC):
 class Classes(Link):
     """Labels of ``n_classes`` classes; raw predictions are log odds against the first.
 
-    ``counts`` are noisy counts of them, where they were bought with the labels.
+    ``counts`` are noisy counts of them, where they were bought with the labels. Otherwise ``count``
+    buys them.
     """
 
     n_classes: int
     counts: np.ndarray | None = field(default=None, compare=False)
+    count: Callable[[Spending], np.ndarray] | None = field(default=None, compare=False)
 
     @property
     def n_outputs(self):
@@ -136,7 +138,7 @@ class Classes(Link):
         """See `Link.start`: of noisy counts, none below the noise."""
         noisy = self.counts
         if noisy is None:
-            noisy = spending.release(START, rows.class_counts(self.n_classes), spending.per_square)
+            noisy = self.count(spending)
         noisy = np.maximum(noisy, spending.per_square * spending.noise_multiplier(START))
         shares = noisy / noisy.sum()
         usual = shares[0] * shares[1] if self.n_outputs == 1 else math.inf

@@ -242,8 +242,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             Public bounds of the weights that ``fit`` is given as ``sample_weight``, such as the
             inverse probability of being in a survey's sample. A weight must follow from its own
             record: one that was raked, normalised or fitted depends on other records, which no
-            guarantee covers. Records weigh w/high; 0.5 % of mu^2 buys the sum of all weights. The
-            larger high is to the mean weight, the more noise. None: ``sample_weight`` is refused.
+            guarantee covers. Records weigh w/high, weights beyond the bounds as these; 0.5 % of
+            mu^2 buys the sum of all weights. The larger high is to the mean weight, the more noise.
+            None: ``sample_weight`` is refused.
         schema : Schema or None, default=None
             Public facts in one value, a `skdpdyn.Schema`, in place of the parameters of the same
             names that are "auto" or None.
@@ -599,12 +600,13 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
     ----------
     classes : "auto", "from_y" or array-like of shape (n_classes,), default="auto"
         The labels that can occur; 0, 1, ... inside meta-estimators that encode them, such as
-        ``VotingClassifier``. "auto": flags are False and True. Of whole numbers, noisy counts tell
-        the classes, and serve as the base rate: the first of [0, 1], [-1, 1] and [1, 2] outside of
-        which none stands out, or of several classes 0 or 1 to the largest label up to 255 that
-        does; records of other labels weigh nothing. A ``start`` lends its own. Labels of text, and
-        those of records too few for that (below 830 at epsilon 1 and 9,117 at 0.1), are taken from
-        y, with a PrivacyLeakWarning, as "from_y" does.
+        ``VotingClassifier``. Records of other labels weigh nothing, of which noisy counts warn
+        where the base rate is bought. "auto": flags are False and True. Of whole numbers, noisy
+        counts tell the classes, and serve as the base rate: the first of [0, 1], [-1, 1] and [1, 2]
+        outside of which none stands out, or of several classes 0 or 1 to the largest label up to
+        255 that does. A ``start`` lends its own. Labels of text, and those of records too few for
+        that (below 830 at epsilon 1 and 9,117 at 0.1), are taken from y, with a
+        PrivacyLeakWarning, as "from_y" does.
     class_weight : dict, "private" or None, default=None
         Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
         largest, so no record counts more than 1. The noise stays as it is: raise the budget where

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skdpdyn.training.foreign import predicted
+from skdpdyn.training.targets import codes_of
 
 
 def score_of(scoring, facts):
@@ -88,8 +89,10 @@ class Accuracy(_OfClasses):
     best = width = 1.0
 
     def terms(self, estimator, X, y, exposure=None):
-        """Return whether each label is predicted."""
-        return np.asarray(predicted(estimator, "predict", X, y.size) == y, dtype=float)
+        """Return whether each label is predicted, 0 for labels that are not classes."""
+        codes = codes_of(y, self.classes)
+        answers = codes_of(predicted(estimator, "predict", X, y.size), self.classes)
+        return ((codes == answers) & (codes >= 0)).astype(float)
 
 
 class LogLoss(_OfClasses):
@@ -102,8 +105,7 @@ class LogLoss(_OfClasses):
 
     def terms(self, estimator, X, y, exposure=None):
         """Return scaled log probabilities of the labels, 0 for labels that are not classes."""
-        position = {label: code for code, label in enumerate(estimator.classes_.tolist())}
-        codes = np.array([position.get(label, -1) for label in y.tolist()])
+        codes = codes_of(y, estimator.classes_)
         log_proba = predicted(estimator, "predict_log_proba", X, y.size)[np.arange(y.size), codes]
         return np.where(codes < 0, 0.0, 1 + log_proba / self.width)
 

@@ -294,7 +294,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             If classes or target bounds were taken from y, as a fit of the estimator would, or
             ``random_state`` is an int.
         PrivacyUtilityWarning
-            If noisy counts show labels that are no classes: they count as the first.
+            If noisy counts show labels that are no classes, where these are bought: they teach no
+            trial, and every trial's score counts them as wrong.
         """
         if X is None:
             raise ValueError(f"{type(self).__name__} requires X to be passed, but X is None")
@@ -338,8 +339,6 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             facts = preparation.buy(base, reading, first)
             leaks = reading.target.leaks
         score = score_of(self.scoring, facts)
-        if "classes" in preparation.bought:  # other labels count as the first
-            y = np.where(np.isin(y, facts["classes"]), y, facts["classes"][0])
         number = number_of_trials(_selection_in(plan.mechanism), drawing)
         drawn = [candidates.draw(drawing) for _ in range(number)]
         seeds = [None] * number

@@ -11,13 +11,11 @@ from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.spending import Share
-from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.family import Part
-from skdpdyn.training.parts import CLASS_COUNTS
+from skdpdyn.training.parts import CLASS_COUNTS, FALSE, warn_of_others
 from skdpdyn.training.ranges import bought_ranges
 from skdpdyn.training.targets import Target, numbers_of
 
-FALSE = 1e-4  # probability that an empty cell stands out
 _FAR = 1e-6  # probability that bounds are far too wide, where nothing can be learnt
 _RANGES = "range of targets", "finer range of targets"
 _PAIRS = [0, 1], [-1, 1], [1, 2]
@@ -50,12 +48,7 @@ class ClassLabels(Part):
         std = spending.per_square * spending.noise_multiplier(CLASS_COUNTS)
         classes, others = classes_of(noisy, std, targets.most > 2)
         if others:
-            warn(
-                f"noisy counts show labels other than classes={classes.tolist()}, which tell the "
-                "model nothing. Pass classes=[...] with the two that you mean, or use "
-                "PrivateSoftmaxRegression or PrivateGAMClassifier, which learn more than two",
-                PrivacyUtilityWarning,
-            )
+            warn_of_others(classes)
         cells = classes + 1
         codes = np.full(targets.n_cells, -1)
         codes[cells] = np.arange(classes.size)

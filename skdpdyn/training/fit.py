@@ -17,6 +17,7 @@ from skdpdyn.support.progress import Progress
 from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked, weights_of
+from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.plan import plan
 from skdpdyn.training.preparation import bought_facts, resolved
 from skdpdyn.training.reading import Beside, Reading, read
@@ -99,14 +100,17 @@ def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
     rows: Any = reading.rows(request.most_rows)
     if request.expansion is not None:
         rows = rows.with_expansion(request.expansion)
+    width = min(request.n_features, 32) if request.is_sparse else request.n_features
+    rows.n_threads = threads_of(n_jobs, request.n_samples * width)
+    cells = rows if CLASS_COUNTS in planned.shares and target.class_counts is None else None
     if target.codes is not None:
         rows = rows.with_classes(target.codes)
     if target.total is not None and request.least_weight == 1:
         rows = rows.with_total(target.total)
-    width = min(request.n_features, 32) if request.is_sparse else request.n_features
-    rows.n_threads = threads_of(n_jobs, request.n_samples * width)
     target.forget_numbers()  # rows have them, and have them in learnt units soon
-    return Learning(planned, rows, target, request.recipe, class_weights=target.class_weights)
+    return Learning(
+        planned, rows, target, request.recipe, cells, class_weights=target.class_weights
+    )
 
 
 def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool) -> None:

@@ -94,19 +94,19 @@ def weights_of(model: Any, sample_weight: Any, n_rows: int) -> np.ndarray | None
 
 
 def within(bounds: Any, sample_weight: Any, n_rows: int) -> np.ndarray:
-    """Return weights of rows over the largest of their public bounds, or an error."""
+    """Return weights of rows, clipped to their public bounds, over the largest of these."""
     _least_weight(bounds)
     try:
         weights = np.asarray(() if sample_weight is None else sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
         weights = np.empty(0)
-    low, high = (math.nan, 1.0) if bounds is None else bounds
-    if weights.shape != (n_rows,) or not np.all((low <= weights) & (weights <= high)):
+    if bounds is None or weights.shape != (n_rows,) or np.any(np.isnan(weights)):
         raise ValueError(
             f"weight_bounds={bounds!r}: pass sample_weight, a number within these public bounds "
             "for each row of X"
         )
-    return weights / high
+    low, high = bounds
+    return np.clip(weights, low, high) / high
 
 
 def solver_of(model: Any) -> Solver:

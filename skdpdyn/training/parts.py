@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
@@ -15,6 +16,7 @@ from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.ranges import Ranges
+from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.additive import learns_levels, learns_ranges, with_levels, with_ranges
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
@@ -32,6 +34,7 @@ TARGET_MEAN = "target mean"
 TARGET_SCALE = "target scale"
 SECOND_RATE = "second base rate"
 MEAN_RESIDUAL = "mean residual"
+FALSE = 1e-4  # probability that an empty cell of labels stands out
 
 
 class ColumnRanges(Part):
@@ -432,24 +435,73 @@ def class_shares(learning: Learning, spending: Spending) -> np.ndarray:
 def _noisy_shares(learning, spending):
     """Return noisy shares of the classes, which add up to 1, and the deviation of their noise.
 
-    The number of records is public, so what is released is how far each class is from an equal
-    share. A record adds a vector of norm at most sqrt(1 - 1/k); another one in its place changes
-    two counts by 1. A person adds the share of their rows that is in each class. Where labels were
+    They are how far the count of each class is from the mean of all, over what records weigh: their
+    number, or the sum of the counts where labels that are no class stand out. Where labels were
     bought, their counts are these.
     """
-    rows = learning.rows
-    n_classes = max(2, learning.plan.objective.n_outputs)
-    if learning.target.class_counts is not None:
-        shares, std = learning.target.class_counts
-        shares = 1 / n_classes + (shares - shares.mean()) / rows.mass
-        return shares, std * math.sqrt(1 - 1 / n_classes) / rows.mass
-    counts = np.asarray(rows.class_counts(n_classes), dtype=np.float64)
-    beyond = 1 - 1 / n_classes
-    sensitivity = spending.per_square if spending.per_record > 1 else math.sqrt(beyond)
-    shares = spending.release(CLASS_COUNTS, counts - counts.sum() / n_classes, sensitivity)
-    shares = 1 / n_classes + (shares - shares.mean()) / rows.mass
-    std = sensitivity * spending.noise_multiplier(CLASS_COUNTS) * math.sqrt(beyond) / rows.mass
-    return shares, std
+    if learning.target.class_counts is None:
+        _count_classes(learning, spending)
+    counts, std = learning.target.class_counts
+    mass = learning.rows.mass
+    shares = 1 / counts.size + (counts - counts.mean()) / mass
+    return shares, std * math.sqrt(1 - 1 / counts.size) / mass
+
+
+def _count_classes(learning, spending):
+    """Buy the counts of classes; where other labels stand out, they are what records weigh."""
+    classes = learning.target.attributes["classes_"]
+    counts, std, others = counted_classes(CLASS_COUNTS, learning.cells, classes, spending)
+    learning.cells = None
+    learning.target.class_counts = counts, std
+    if others and learning.plan.request.least_weight == 1:
+        learning.rows = learning.rows.with_total(max(float(counts.sum()), std))
+
+
+def counted_classes(
+    name: str, cells: Rows, classes: np.ndarray, spending: Spending
+) -> tuple[np.ndarray, float, bool]:
+    """Buy the count of each class, and of all other labels, and warn of these if they stand out.
+
+    A record adds a unit vector; another one in its place moves two counts by 1. A person adds the
+    share of their rows that is in each cell, a convex combination.
+
+    Parameters
+    ----------
+    name : str
+        Name of the share.
+    cells : Rows
+        Rows whose targets are cells: the classes, and one of all other labels.
+    classes : ndarray of shape (n_classes,)
+        The classes.
+    spending : Spending
+        Pays.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_classes,)
+        Noisy counts of the classes.
+    std : float
+        Standard deviation of their noise.
+    others : bool
+        Whether other labels stand out.
+    """
+    counts = cells.class_counts(classes.size + 1)
+    noisy = spending.release(name, counts, spending.per_square)
+    std = spending.per_square * spending.noise_multiplier(name)
+    others = bool(noisy[-1] >= -std * ndtri(FALSE))
+    if others:
+        warn_of_others(classes)
+    return noisy[:-1], std, others
+
+
+def warn_of_others(classes: np.ndarray) -> None:
+    """Warn that noisy counts show labels that are no class."""
+    warn(
+        f"noisy counts show labels other than classes={classes.tolist()}, which tell the model "
+        "nothing. Pass classes=[...] with all that you mean: of more than two, to "
+        "PrivateSoftmaxRegression or PrivateGAMClassifier",
+        PrivacyUtilityWarning,
+    )
 
 
 class Curvature(Part):

@@ -31,11 +31,12 @@ class Target:
     weights of classes, the largest 1; ``largest`` is the largest rate of an exposure of 1;
     ``has_exposure``: whether exposures were given.
 
-    Where labels or bounds are bought, ``as_read`` are the targets until then. Then ``values`` of
-    labels are cells of a public list, and ``codes`` the class of each cell, -1 of those that are no
-    class. ``class_counts`` are noisy counts of the classes, and the deviation of their noise;
-    ``total`` is their sum, where other labels stand out. ``bought``: whether that is so, or is
-    still to come.
+    ``values`` of labels are cells of a public list, of which the last is of all others, and
+    ``codes`` the class of each cell, -1 of those that are no class.
+
+    Where labels or bounds are bought, ``as_read`` are the targets until then. ``class_counts`` are
+    noisy counts of the classes, and the deviation of their noise; ``total`` is their sum, where
+    other labels stand out. ``bought``: whether that is so, or is still to come.
     """
 
     values: np.ndarray | None
@@ -151,7 +152,7 @@ class Labels(Targets):
         return 5 if self.most == 2 else MOST_LABELS + 2
 
     def of(self, model, as_read, public):
-        """See `Targets.of`: labels as their number among the classes."""
+        """See `Targets.of`: the cells of labels are the classes, and that of all others."""
         y = as_read
         classes = public
         leaks: tuple[str, ...] = ()
@@ -170,7 +171,7 @@ class Labels(Targets):
                 f"{bought * (model.classes == 'auto')}",
                 PrivacyLeakWarning,
             )
-        encode = partial(numbers_of_labels, classes=classes)
+        encode = partial(cells_of_classes, classes=classes)
         model.classes_ = classes  # two classes may be learnt otherwise than several
         return Target(
             None if y is None else encode(y),
@@ -178,6 +179,7 @@ class Labels(Targets):
             {"classes_": classes},
             leaks,
             encode=encode,
+            codes=np.append(np.arange(classes.size), -1),
             class_weights=_class_weights(model.class_weight, classes, listed(model.classes)),
         )
 
@@ -404,11 +406,14 @@ def as_labels(y: Any, classes: Any) -> Any:
     """Return labels as objects if there are ``classes``; raise if strings and others are mixed.
 
     numpy would take all of them for strings, or for floats, which large integers share, as soon as
-    one is one.
+    one is one. Arrays and columns that cannot match the classes, by their type, are refused.
     """
+    classes = listed(classes)
     if not isinstance(y, (list, tuple)):
+        if classes is not None and np.size(classes):
+            refuse_other_type(y, np.ravel(np.asarray(classes, dtype=object)))
         return y
-    if listed(classes) is not None:
+    if classes is not None:
         return np.array(y, dtype=object)
     if len({isinstance(label, str) for label in y}) > 1:
         raise ValueError("y holds strings and other labels: pass labels of one kind")
@@ -452,41 +457,18 @@ def numbers_within(y: Any, bounds: Any, units: Any) -> Any:
     return np.clip((np.clip(numbers_of(y), *bounds) - centre) / half_range, -1, 1)
 
 
-def numbers_of_labels(y: Any, classes: Any) -> Any:
-    """Return the position of each label in the sorted classes, as losses take it."""
-    return codes_of(y, classes).astype(np.float64)
+def cells_of_classes(y: Any, classes: Any) -> np.ndarray:
+    """Return the position of each label in the sorted classes, the one behind them for others."""
+    codes = codes_of(y, classes)
+    return np.where(codes < 0, classes.size, codes).astype(np.float64)
 
 
-def codes_of(y: Any, classes: Any) -> Any:
-    """Return the position of each label in the sorted classes; raise if one is absent."""
-    try:
-        codes = _codes(y, classes)
-    except MemoryError:
-        raise
-    except Exception:  # a label that is no hashable value, or cannot be compared
-        codes = np.array([-1])
-    # the message does not depend on y: which labels occur is private too
-    if np.any(codes < 0):
-        labels = classes.tolist()
-        kind = "strings" if isinstance(labels[0], str) else "numbers"
-        remedy = (
-            f"In them, paste: classes=range({classes.size})"
-            if labels != list(range(classes.size))
-            else "Some hand on labels as they are too: number them before, by "
-            "y = np.searchsorted(labels, y)"
-        )
-        raise ValueError(
-            f"y holds labels that are not in classes={labels!r}, which are {kind}: pass every "
-            "label "
-            "that can occur. Meta-estimators such as VotingClassifier, and "
-            "cross_val_predict(method='predict_proba'), replace labels by their numbers. "
-            f"{remedy}"
-        )
-    return codes
+def codes_of(y: Any, classes: Any) -> np.ndarray:
+    """Return the position of each label in the sorted classes, -1 if it is none of them.
 
-
-def _codes(y, classes):
-    """Return the index of each label in ``classes``, -1 if it is absent."""
+    One label decides nothing but its own code. Labels of another type than the classes are refused.
+    """
+    refuse_other_type(y, classes)
     kinds = {y.dtype.kind, classes.dtype.kind}
     # numpy compares signed with unsigned integers of 64 bits as floating point
     exact = kinds != set("iu") or np.result_type(y, classes).kind != "f"
@@ -497,7 +479,43 @@ def _codes(y, classes):
         codes = np.minimum(np.searchsorted(classes, y), classes.size - 1)
         return np.where(classes[codes] == y, codes, -1)
     positions = {label: code for code, label in enumerate(classes.tolist())}
-    return np.array([positions.get(label, -1) for label in y.tolist()])
+    return np.array([_code_of(label, positions) for label in y.tolist()], dtype=np.intp)
+
+
+def _code_of(label, positions):
+    try:
+        return positions.get(label, -1)
+    except MemoryError:
+        raise
+    except Exception:  # it is no hashable value, or cannot be compared
+        return -1
+
+
+def refuse_other_type(y: Any, classes: Any) -> None:
+    """Raise if labels cannot match the classes, by their type: text for numbers.
+
+    Objects may be anything: what they are is private, as their number is.
+    """
+    dtype = getattr(y, "dtype", None)
+    of_text = isinstance(classes.tolist()[0], str)
+    kind = getattr(dtype, "kind", "O")
+    is_text = kind == "U" or str(dtype).lower().startswith(("str", "large_string"))
+    alike = is_text if of_text else kind in "biuf"
+    if alike or (kind == "O" and not is_text):
+        return
+    labels = classes.tolist()
+    remedy = (
+        f"In them, paste: classes=range({classes.size})"
+        if labels != list(range(classes.size))
+        else "Some hand on labels as they are too: number them before, by "
+        "y = np.searchsorted(labels, y)"
+    )
+    raise ValueError(
+        f"y holds labels that are not in classes={labels!r}, which are "
+        f"{'strings' if of_text else 'numbers'}: its type is another one. Meta-estimators such as "
+        "VotingClassifier, and cross_val_predict(method='predict_proba'), replace labels by their "
+        f"numbers. {remedy}"
+    )
 
 
 def exposures(exposure: Any, y: Any) -> np.ndarray:

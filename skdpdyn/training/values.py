@@ -311,6 +311,7 @@ class Learning:
     rows: Rows
     target: Target
     recipe: Recipe
+    cells: Rows | None = None  # rows whose targets are cells of labels, until these are counted
     units: tuple[float, float] = (0.0, 1.0)  # shift and factor of the units that training has
     class_weights: np.ndarray | None = None
     shortened: float | None = None  # part of the rows that the map shortens, by rule
