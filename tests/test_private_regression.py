@@ -32,11 +32,11 @@ YEARS = RNG.uniform(0.1, 1, N)
 
 def drawn(rng, raw):
     """Return targets of each kind."""
-    utilities = np.column_stack([0 * raw, raw, -raw]) + rng.gumbel(size=(N, 3))
+    utilities = np.column_stack([0 * raw, raw, -raw]) + rng.gumbel(size=(len(raw), 3))
     return {
         "logistic": (raw + rng.logistic(size=len(raw)) > 0).astype(int),
         "softmax": np.argmax(utilities, axis=1),
-        "counts": rng.poisson(YEARS * np.exp(raw / 2)).astype(float),
+        "counts": rng.poisson(np.resize(YEARS, len(raw)) * np.exp(raw / 2)).astype(float),
         "numbers": raw + rng.normal(size=len(raw)),
     }
 
@@ -370,6 +370,31 @@ def test_a_difference_has_the_interval_of_its_covariance():
     assert one.high - one.low == pytest.approx(2 * 1.959964 * variance**0.5)
     with pytest.raises(ValueError, match=r"\['x7'\] are not in names="):
         found.contrast({"x7": 1})
+
+
+@pytest.mark.parametrize("kind", ["logistic", "numbers"])
+def test_a_sum_is_answered_though_its_parts_are_not(kind):
+    # collinear columns: their sum is known, and neither of them
+    rng = np.random.default_rng(1)
+    first = rng.normal(size=20_000).clip(-4, 4)
+    rows = np.column_stack([first, first + 0.03 * rng.normal(size=20_000)])
+    raw = rows @ [0.5, 0.3]
+    target = drawn(rng, raw)[kind]
+    _, found = table(kind, rows, target, bounds=(-5, 5), epsilon=1.0)
+    assert not found.answered[:2].any()
+    total = found.contrast({"x0": 1, "x1": 1})
+    half = (total.high - total.low) / 2
+    assert 0 < half < 0.2
+    assert abs(total.value - 0.8) < 2.7 * half  # 5.3 standard errors: 1e-7
+    assert np.isnan(found.contrast({"x0": 1, "x1": -1}).value)
+    expected = found.predict([[1.0, 1.0], [1.0, -1.0]])
+    assert np.isfinite(expected[0]) and np.isnan(expected[1])
+    change = found.standardised([[1.0, 1.0]], against=[[0.0, 0.0]])
+    probability = 1 / (1 + np.exp(-0.8))
+    truth = probability - 0.5 if kind == "logistic" else 0.8
+    assert abs(change.value - truth) < 2.7 * (change.high - change.low) / 2
+    effects = found.marginal_effects(rows[:10])
+    assert np.isnan(effects["x0"].value)
 
 
 def test_names_and_persons():

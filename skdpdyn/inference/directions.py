@@ -226,17 +226,62 @@ def inverted(moment: Moment, least: float = 0.0) -> Inverse:
 
 
 @dataclass(frozen=True, eq=False)
+class Sums:
+    """Weighted sums of parameters: which of them there is enough information on, and their errors.
+
+    A sum may be known though its parts are not, such as that of two collinear columns.
+
+    Parameters
+    ----------
+    params : ndarray of shape (n_params,)
+        Estimates of all parameters, with 0 along directions that do not carry.
+    cov : ndarray of shape (n_params, n_params)
+        Covariance of their errors along the directions that carry.
+    weak : ndarray of shape (n_params, n_directions)
+        The parameters' loads on directions that do not carry.
+    units : ndarray of shape (n_params, m)
+        Each parameter as a sum of coordinates' parameters.
+    """
+
+    params: np.ndarray
+    cov: np.ndarray
+    weak: np.ndarray
+    units: np.ndarray
+
+    def are_answered(self, weights: np.ndarray) -> np.ndarray:
+        """Return whether there is enough information on each row of weights, (n_sums, n_params)."""
+        lost, sizes = self._squares(weights)
+        return lost <= LEAST_PART * sizes
+
+    def are_answered_together(self, weights: np.ndarray, parts: np.ndarray) -> bool:
+        """Return whether there is enough on rows of weights in their mean, of weights ``parts``."""
+        lost, sizes = self._squares(weights)
+        return bool(parts @ lost <= LEAST_PART * (parts @ sizes))
+
+    def std_err(self, weights: np.ndarray) -> np.ndarray:
+        """Return the standard error of each weighted sum; NaN where it is not answered."""
+        variance = np.einsum("ij,jk,ik->i", weights, self.cov, weights)
+        return np.where(self.are_answered(weights), np.sqrt(variance), math.nan)
+
+    def _squares(self, weights):
+        """Return the squared lengths of sums along directions that do not carry, and along all."""
+        lost = np.sum((weights @ self.weak) ** 2, axis=1)
+        return lost, np.sum((weights @ self.units) ** 2, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
 class Estimates:
     """Parameters with the covariance of their errors; NaN where there is not enough information.
 
     ``factor`` says by how much mu is too small for each of these, infinite where nothing is seen,
-    and ``hidden`` which columns may be the reason.
+    and ``hidden`` which columns may be the reason. ``sums`` are weighted sums of them.
     """
 
     params: np.ndarray
     cov: np.ndarray
     factor: np.ndarray
     hidden: tuple[tuple[str, ...], ...]
+    sums: "Sums"
 
 
 def estimates(
@@ -245,8 +290,9 @@ def estimates(
     inverse: Inverse,
     units: np.ndarray,
     names: Sequence[str],
+    shift: np.ndarray,
 ) -> Estimates:
-    """Return estimates of ``units @ theta``, or why there is none.
+    """Return estimates of ``units @ theta + shift``, or why there is none.
 
     Parameters
     ----------
@@ -258,21 +304,26 @@ def estimates(
         Each parameter as a sum of coordinates' parameters.
     names : sequence of str
         Names of the parameters.
+    shift : ndarray of shape (n_params,)
+        Known part of each parameter.
 
     Returns
     -------
     Estimates
     """
-    sizes = np.sum(units**2, axis=1)
-    weak, blind = (np.sum((units @ of.T) ** 2, axis=1) for of in (inverse.weak, inverse.blind))
-    factor = np.where(weak > LEAST_PART * sizes, inverse.factor, math.nan)
-    factor[blind > LEAST_PART * sizes] = inverse.blind_factor
+    params = units @ theta + shift
     cov = units @ covariance @ units.T
+    sums = Sums(params, cov.copy(), units @ inverse.weak.T, units)
+    sizes = np.sum(units**2, axis=1)
+    blind = np.sum((units @ inverse.blind.T) ** 2, axis=1)
+    answered = sums.are_answered(np.eye(len(units)))
+    factor = np.where(answered, math.nan, inverse.factor)
+    factor[blind > LEAST_PART * sizes] = inverse.blind_factor
     hidden = _hidden(units @ inverse.blind.T / np.sqrt(sizes)[:, None], np.isinf(factor), names)
     unknown = ~np.isnan(factor)
     cov[unknown] = math.nan
     cov[:, unknown] = math.nan
-    return Estimates(np.where(unknown, math.nan, units @ theta), cov, factor, hidden)
+    return Estimates(np.where(unknown, math.nan, params), cov, factor, hidden, sums)
 
 
 def _hidden(directions, unanswered, names) -> tuple[tuple[str, ...], ...]:

@@ -290,7 +290,7 @@ def _table(fitted, confidence, estimates, notes, of_residuals):
         delta_=model.delta_,
         leaks_=model.leaks_,
         sources_=model.sources_,
-        inverse_link=fitted.link.mean,
+        inverse_link=None if isinstance(fitted.link, Numbers) else fitted.link.mean,
         ratio=fitted.link.ratio,
         **of_residuals,
     )
@@ -596,8 +596,9 @@ class _Fit:
         units, shift = self._units(columns, coordinates)
         self._publish(scored, columns, units, shift)
         many = np.kron(np.eye(self.link.n_outputs), units)
-        table = estimates(scored.theta, scored.covariance, scored.inverse, many, self.names)
-        table.params[...] += np.tile(shift, self.link.n_outputs)
+        shifts = np.tile(shift, self.link.n_outputs)
+        theta = scored.theta
+        table = estimates(theta, scored.covariance, scored.inverse, many, self.names, shifts)
         if scored.cut is not None:
             notes += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
         return table, notes, self._of_residuals(scored, coordinates.constant)

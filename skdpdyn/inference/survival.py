@@ -1,5 +1,6 @@
 """Time to event in discrete time: a row for each person and period, and survival curves."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,12 +176,14 @@ class SurvivalCurve:
             )
         rows = np.column_stack([np.eye(n_periods, n_periods - 1, -1), np.tile(x, (n_periods, 1))])
         rows = np.column_stack([rows, np.ones(n_periods)])
-        used = rows != 0  # a period without an estimate hides later ones only
-        raw = np.where(used, rows * table.params, 0.0).sum(axis=1)
+        raw = rows @ table.sums.params
         hazards = special.expit(raw)
         total = np.cumsum(np.log1p(np.exp(raw)))  # minus the logarithm of survival
         slopes = np.cumsum(hazards[:, None] * rows, axis=0)
-        variance = [s[s != 0] @ table.cov[np.ix_(s != 0, s != 0)] @ s[s != 0] for s in slopes]
-        factor = np.exp(table.quantile() * np.sqrt(variance) / total)
-        ends = [np.exp(-total), np.exp(-total * factor), np.exp(-total / factor)]
+        # a period on which there is not enough information hides later ones only
+        answered = np.logical_and.accumulate(table.sums.are_answered(rows))
+        std_err = np.where(answered, table.sums.std_err(slopes), math.nan)
+        factor = np.exp(table.quantile() * std_err / total)
+        survival = np.where(answered, np.exp(-total), math.nan)
+        ends = [survival, np.exp(-total * factor), np.exp(-total / factor)]
         return cls(np.append(0.0, times), *(np.append(1.0, end) for end in ends))

@@ -11,7 +11,7 @@ from scipy import special
 from skdpdyn.core.noise import source_of
 from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.exceptions import optional
-from skdpdyn.inference.directions import Estimates
+from skdpdyn.inference.directions import Estimates, Sums
 from skdpdyn.privacy import GaussianDP, privacy_report
 from skdpdyn.privacy.checks import as_float, checked_flag, checked_number
 from skdpdyn.privacy.display import Document, Shown, whose
@@ -69,6 +69,9 @@ class PrivateSummary(Shown):
         nothing but noise was seen. NaN elsewhere.
     hidden : tuple of tuple of str
         Where nothing but noise was seen: columns that may be collinear or constant.
+    sums : Sums
+        Estimates and errors of weighted sums of coefficients, which may be known where single ones
+        are not.
     confidence : float
         Probability that an interval covers.
     title : str
@@ -118,6 +121,7 @@ class PrivateSummary(Shown):
     cov: np.ndarray
     sufficient_epsilon: np.ndarray
     hidden: tuple[tuple[str, ...], ...]
+    sums: Sums
     confidence: float
     title: str
     estimand: str
@@ -148,6 +152,7 @@ class PrivateSummary(Shown):
             cov=estimates.cov,
             sufficient_epsilon=np.array(epsilon),
             hidden=estimates.hidden,
+            sums=estimates.sums,
             **public,
         )
 
@@ -206,18 +211,17 @@ class PrivateSummary(Shown):
         Returns
         -------
         Estimate
-            NaN if one of them has no estimate.
+            NaN if there is not enough information on the sum. It may be known where single
+            coefficients are not, as that of two collinear columns.
 
         Raises
         ------
         ValueError
             If a name is not one of ``names``.
         """
-        chosen = self._places(weights)
-        of = np.array([as_float(weight) for weight in weights.values()])
-        value = float(of @ self.coef[chosen])
-        width = self.quantile() * math.sqrt(of @ self.cov[np.ix_(chosen, chosen)] @ of)
-        return Estimate(value, value - width, value + width)
+        row = np.zeros(len(self.names))
+        row[self._places(weights)] = [as_float(weight) for weight in weights.values()]
+        return self._estimate(row @ self.sums.params, row)
 
     def wald_test(self, names: Sequence[str]) -> "WaldTest":
         """Return a joint test that all of these coefficients are 0, at no cost.
@@ -262,19 +266,20 @@ class PrivateSummary(Shown):
         Returns
         -------
         Estimate
-            With an interval to first order in the errors; NaN if a coefficient has no estimate.
+            With an interval to first order in the errors; NaN if there is not enough information.
 
         Raises
         ------
         ValueError
             If X has another number of columns than there are coefficients.
         """
-        value, gradient = self._mean(X, weights)
+        value, gradient, answered = self._mean(X, weights)
         if against is not None:
-            less, of_less = self._mean(against, weights)
+            less, of_less, less_answered = self._mean(against, weights)
             value = value - less
             gradient = gradient - of_less
-        return self._estimate(value, gradient)
+            answered = answered and less_answered
+        return self._estimate(value if answered else math.nan, gradient)
 
     def marginal_effects(self, X: Any, *, weights: Any = None) -> dict[str, Estimate]:
         """Return by how much expectations change with each column, in the mean of public rows.
@@ -301,19 +306,29 @@ class PrivateSummary(Shown):
         """
         rows, raw = self._raw(X)
         part = _parts(weights, len(rows))
-        slope = part @ self._slope(raw)
+        slope = part @ self._slope(raw) if self._are_answered(rows, part) else math.nan
         bend = (part * self._bend(raw)) @ rows
+        coef = self.sums.params
         return {
-            name: self._estimate(slope * self.coef[j], slope * of + self.coef[j] * bend)
+            name: self._estimate(slope * coef[j], slope * of + coef[j] * bend)
             for j, (name, of) in enumerate(zip(self.names, np.eye(len(self.names)), strict=True))
             if j < np.shape(X)[1]
         }
 
     def _mean(self, X, weights):
-        """Return the mean expectation of rows, and its gradient in the coefficients."""
+        """Return the mean expectation of rows, its gradient, and whether it is answered."""
         rows, raw = self._raw(X)
         part = _parts(weights, len(rows))
-        return float(part @ self._expected(raw)), (part * self._slope(raw)) @ rows
+        mean = float(part @ self._expected(raw))
+        return mean, (part * self._slope(raw)) @ rows, self._are_answered(rows, part)
+
+    def _are_answered(self, rows, part):
+        """Return whether there is enough information on raw predictions, where a link bends them.
+
+        A mean of raw predictions may be known where single ones are not; that of their expectations
+        follows from single ones.
+        """
+        return self.inverse_link is None or self.sums.are_answered_together(rows, part)
 
     def _expected(self, raw):
         return raw if self.inverse_link is None else self.inverse_link(raw)
@@ -326,8 +341,9 @@ class PrivateSummary(Shown):
         return (self._slope(raw + _STEP) - self._slope(raw - _STEP)) / (2 * _STEP)
 
     def _estimate(self, value, gradient):
-        """Return an estimate of coefficients whose errors move it along ``gradient``."""
-        width = self.quantile() * math.sqrt(gradient @ self.cov @ gradient)
+        """Return an estimate that errors of coefficients move along ``gradient``, or NaN."""
+        width = self.quantile() * self.sums.std_err(gradient[None, :])[0]
+        value = value if math.isfinite(width) else math.nan
         return Estimate(float(value), float(value - width), float(value + width))
 
     def _places(self, names):
@@ -350,7 +366,7 @@ class PrivateSummary(Shown):
                 "several classes use the model's predict_proba"
             )
         rows = np.column_stack([X, np.ones((len(X), len(self.names) - n_columns))])
-        return rows, rows @ self.coef
+        return rows, rows @ self.sums.params
 
     def predict(self, X: Any, *, exposure: Any = None, interval: bool = False) -> np.ndarray:
         """Return expectations of public rows, from released numbers alone.
@@ -367,7 +383,7 @@ class PrivateSummary(Shown):
         Returns
         -------
         ndarray of shape (n_samples,), or (n_samples, 3) with the estimate, low and high
-            NaN if a coefficient has no estimate.
+            NaN for rows on which there is not enough information.
 
         Raises
         ------
@@ -375,7 +391,8 @@ class PrivateSummary(Shown):
             If X has another number of columns than there are coefficients.
         """
         rows, raw = self._raw(X)
-        width = self.quantile() * np.sqrt(np.einsum("ij,jk,ik->i", rows, self.cov, rows))
+        width = self.quantile() * self.sums.std_err(rows)
+        raw = np.where(np.isfinite(width), raw, math.nan)
         expectations = np.column_stack([raw, raw - width, raw + width] if interval else [raw])
         expectations = self._expected(expectations)
         if exposure is not None:
