@@ -121,7 +121,7 @@ def test_the_reference_level_changes_nothing_but_names():
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_budgets_give_the_regression_itself(kind, robust):
     """With next to no noise, numbers are those of statsmodels but for rows of smaller weight."""
-    api = pytest.importorskip("statsmodels.api")
+    import statsmodels.api as api  # slow to load
     rows = api.add_constant(X)
     target = TARGETS[kind]
     public = {
@@ -142,7 +142,7 @@ def test_large_budgets_give_the_regression_itself(kind, robust):
 @pytest.mark.parametrize("kind", ["logistic", "counts", "numbers"])
 def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
     """With next to no noise; rows of smaller weight leave a few parts of a hundred."""
-    api = pytest.importorskip("statsmodels.api")
+    import statsmodels.api as api  # slow to load
     rows = api.add_constant(np.column_stack([X, X[:, 0] > RNG.uniform(0, 10, N)]))
     target = TARGETS[kind]
     family = {"logistic": api.families.Binomial(), "counts": api.families.Poisson()}.get(kind)
@@ -184,7 +184,7 @@ def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
 @pytest.mark.parametrize("persons", [False, True], ids=["rows", "persons"])
 def test_weights_give_the_regression_of_the_population(kind, persons):
     """With next to no noise, estimates are those of weights, errors those of a design."""
-    api = pytest.importorskip("statsmodels.api")
+    import statsmodels.api as api  # slow to load
     target = TARGETS[kind]
     weights = np.where(target > np.median(target), 1.0, 4.0)
     groups = np.arange(N) // 2 if persons else np.arange(N)
@@ -496,7 +496,7 @@ def test_columns_of_text_alone_may_all_be_pooled():
 def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     """With next to no noise: a frame's number with gaps, and products with levels and numbers."""
     pd = pytest.importorskip("pandas")
-    api = pytest.importorskip("statsmodels.api")
+    import statsmodels.api as api  # slow to load
     rng = np.random.default_rng(0)
     letters = rng.choice(["a", "b", "c"], N, p=[0.5, 0.3, 0.2])
     frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(letter=letters)
