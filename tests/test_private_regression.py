@@ -122,6 +122,7 @@ def test_the_reference_level_changes_nothing_but_names():
 def test_large_budgets_give_the_regression_itself(kind, robust):
     """With next to no noise, numbers are those of statsmodels but for rows of smaller weight."""
     import statsmodels.api as api  # slow to load
+
     rows = api.add_constant(X)
     target = TARGETS[kind]
     public = {
@@ -143,6 +144,7 @@ def test_large_budgets_give_the_regression_itself(kind, robust):
 def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
     """With next to no noise; rows of smaller weight leave a few parts of a hundred."""
     import statsmodels.api as api  # slow to load
+
     rows = api.add_constant(np.column_stack([X, X[:, 0] > RNG.uniform(0, 10, N)]))
     target = TARGETS[kind]
     family = {"logistic": api.families.Binomial(), "counts": api.families.Poisson()}.get(kind)
@@ -185,6 +187,7 @@ def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
 def test_weights_give_the_regression_of_the_population(kind, persons):
     """With next to no noise, estimates are those of weights, errors those of a design."""
     import statsmodels.api as api  # slow to load
+
     target = TARGETS[kind]
     weights = np.where(target > np.median(target), 1.0, 4.0)
     groups = np.arange(N) // 2 if persons else np.arange(N)
@@ -497,6 +500,7 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     """With next to no noise: a frame's number with gaps, and products with levels and numbers."""
     pd = pytest.importorskip("pandas")
     import statsmodels.api as api  # slow to load
+
     rng = np.random.default_rng(0)
     letters = rng.choice(["a", "b", "c"], N, p=[0.5, 0.3, 0.2])
     frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(letter=letters)

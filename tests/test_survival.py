@@ -152,6 +152,7 @@ def test_censoring_does_not_bend_curves():
 def test_hazards_are_those_of_statsmodels_and_curves_those_of_lifelines():
     """With a large budget, on data that lifelines has: within the private intervals."""
     import statsmodels.api as api  # slow to load
+
     lifelines = pytest.importorskip("lifelines")
     durations, events, control = waltons()
     X, y, groups, at_risk = person_periods(durations, events, TIMES, control[:, None].astype(float))
