@@ -22,6 +22,8 @@ KNOWN = "known"
 # Noise on the moment that finds coordinates has a norm of about the root of the number of numbers
 # and levels over the strength: what is told has this many times that
 CLEAR = 14.0
+SEEN = 3.0  # standard deviations of noise that the count of pooled levels is above
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,13 +109,17 @@ class Cells:
         )
 
     def chosen(
-        self, columns: Sequence[Levels], counts: np.ndarray, n_records: int, strength: float
+        self,
+        columns: Sequence[Levels],
+        counts: np.ndarray,
+        n_records: int,
+        strength: float,
+        std: float,
     ) -> "ChosenLevels":
-        """Return which levels are told, given noisy counts of all of them.
+        """Return which levels are told, given counts of all of them with noise of deviation std.
 
         As many as noise leaves clear: the more there are, the more records each needs. The others
-        of a column are pooled, or count as its reference, the commonest, where they are too few
-        together.
+        of a column are pooled, or count as its reference, the commonest, where noise hides them.
         """
         parts = counts / n_records
         n_numbers = len(self.names)
@@ -122,23 +128,38 @@ class Cells:
         noise = self.noise(strength)
         enough = [part for k, part in ranked if part >= noise * math.sqrt(n_numbers + k)]
         least = min(enough, default=2.0)
-        start = 0
-        of_columns = []
-        for key, column in zip(self.keys, columns, strict=True):
-            of = parts[start : start + column.n_cells]
-            start = start + column.n_cells
-            reference = int(np.argmax(of))
-            labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
-            is_frequent = of >= least
-            dummies = {
-                labels[k]: [k] for k in np.flatnonzero(is_frequent).tolist() if k != reference
-            }
-            if is_frequent.any() and of[~is_frequent].sum() >= least:
-                dummies[f"{key}: {POOLED}"] = np.flatnonzero(~is_frequent).tolist()
-            of_columns.append((labels[reference], dummies))
+        ends = np.cumsum([column.n_cells for column in columns])[:-1]
+        told = [
+            _told(key, column, of_column, least, SEEN * std / n_records)
+            for key, column, of_column in zip(
+                self.keys, columns, np.split(parts, ends), strict=True
+            )
+        ]
         return ChosenLevels(
-            tuple(reference for reference, _ in of_columns), [one for _, one in of_columns]
+            tuple(reference for reference, _ in told), [dummies for _, dummies in told]
         )
+
+
+def _told(
+    key: Hashable, column: Levels, parts: np.ndarray, least: float, seen: float
+) -> tuple[str, dict[str, list[int]]]:
+    """Return the reference of a column as a text, and the cells of each dummy by its name.
+
+    Levels with less than ``least`` of the records are pooled. Where noise of a cell, ``seen``,
+    hides them all together, they count as the reference, which names them: too few records to move
+    other coefficients by more than noise does.
+    """
+    labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
+    reference = int(np.argmax(parts))
+    is_frequent = parts >= least
+    dummies = {labels[k]: [k] for k in np.flatnonzero(is_frequent).tolist() if k != reference}
+    rare = np.flatnonzero(~is_frequent).tolist()
+    if is_frequent.any() and parts[rare].sum() >= seen * math.sqrt(len(rare)):
+        dummies[f"{key}: {POOLED}"] = rare
+        return labels[reference], dummies
+    hidden = [str(column.levels[k]) for k in rare if k < len(column.levels) and k != reference]
+    names = hidden[:MOST_NAMED] + [f"{len(hidden) - MOST_NAMED} more"] * (len(hidden) > MOST_NAMED)
+    return " or ".join([labels[reference], *names]), dummies
 
 
 def _with_text(X, categories):

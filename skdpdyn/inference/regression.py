@@ -142,9 +142,9 @@ PrivateRidge
         Columns of a frame X that hold levels, and the public levels of each, or "auto" in place of
         them: 5 to 20 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
         place of the dict: so of all columns of text; so of those that a dict leaves out. Another
-        part of the budget counts levels; those that are too rare to be told are pooled, the
-        commonest is the reference, and the table says which. Other and missing values are levels
-        too. ``bounds`` are then of the other columns, and the model is one of the table's columns.
+        part of the budget counts levels; rare ones are pooled, the commonest is the reference,
+        and the table says which. Levels that the noise of counts hides count as the reference,
+        which then names them. Other and missing values are levels too. ``bounds`` are then of the other columns, and the model is one of the table's columns.
     gaps : sequence, default=()
         Columns of numbers of a frame X whose cells may be missing. Missing is a level beside the
         number, which is told if it is not too rare; the number is then the middle of its bounds.
@@ -522,7 +522,8 @@ class Columns:
         sensitivity = spending.per_square * math.sqrt(len(columns))
         counts = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts(), sensitivity)
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
-        return self.cells.chosen(columns, counts, rows.n_records, strength), codes
+        std = sensitivity * spending.noise_multiplier(COUNTS_OF_LEVELS)
+        return self.cells.chosen(columns, counts, rows.n_records, strength, std), codes
 
 
 @dataclass(frozen=True, eq=False)
