@@ -496,8 +496,30 @@ def test_a_rare_level_does_not_bend_the_coefficients_of_others():
         )  # fmt: skip
         assert "letter: other (pooled)" in found.names
         low, high = found.conf_int()[1:3].T
-        covered += np.count_nonzero((low < [0.4, -0.3]) & ([0.4, -0.3] < high))
+        covered += np.count_nonzero((low < [0.4, -0.3]) & (high > [0.4, -0.3]))
     assert covered >= 15
+
+
+def test_pooled_levels_that_hide_others_count_as_the_reference():
+    # the first column is 1 with a rare level, and in 3 of 1,000 other rows
+    rng = np.random.default_rng(0)
+    letters = rng.choice(["a", "b", "rare"], 20_000, p=[0.47, 0.45, 0.08])
+    frame = pd.DataFrame(rng.uniform(size=(20_000, 4)), columns=["single", "p", "q", "r"])
+    frame["single"] = (frame["single"] < 0.003) | (letters == "rare")
+    frame["letter"] = letters
+    raw = 0.5 * (letters == "b") + frame["single"].to_numpy() - 0.5
+    y = rng.uniform(size=20_000) < 1 / (1 + np.exp(-raw))
+    model, found = private_regression(
+        PrivateLogisticRegression(classes=[False, True]), frame, y, epsilon=1.0, random_state=0,
+        bounds=(0, 1), categories={"letter": ["a", "b", "rare"]},
+    )  # fmt: skip
+    assert "Reference levels: letter: a or other (pooled)." in str(found)
+    assert found.names[4:6] == ("letter: b", "letter: other (pooled)")
+    np.testing.assert_array_equal(found.answered, [True, True, True, True, True, False, True])
+    assert model.coef_[0, 5] == pytest.approx(0, abs=1e-12)
+    assert found.sufficient_epsilon[5] > 1
+    truth = [1.0, 0.0, 0.0, 0.0, 0.5]
+    assert np.all(np.abs(found.coef[:5] - truth) < 5.3 * found.std_err[:5])
 
 
 def test_columns_of_text_alone_may_all_be_pooled():

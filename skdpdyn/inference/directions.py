@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -201,6 +201,15 @@ class Inverse:
     factor: float
     blind_factor: float
 
+    def of(self, basis: np.ndarray) -> "Inverse":
+        """Return it in the coordinates that the orthonormal columns of a basis lie in."""
+        return replace(
+            self,
+            matrix=basis @ self.matrix @ basis.T,
+            weak=self.weak @ basis.T,
+            blind=self.blind @ basis.T,
+        )
+
 
 def inverted(moment: Moment, least: float = 0.0) -> Inverse:
     """Return the inverse of a noisy matrix, by tests of its eigenvalues against their noise.
@@ -281,7 +290,29 @@ class Estimates:
     cov: np.ndarray
     factor: np.ndarray
     hidden: tuple[tuple[str, ...], ...]
-    sums: "Sums"
+    sums: Sums
+
+    def shifted(self, shift: np.ndarray) -> "Estimates":
+        """Return them with known parts added."""
+        sums = replace(self.sums, params=self.sums.params + shift)
+        return replace(self, params=self.params + shift, sums=sums)
+
+    def with_unknown(self, rows: Sequence[int], alone: "Estimates") -> "Estimates":
+        """Return them without some that are 0 by a constraint.
+
+        ``alone`` are those without it: with a budget that answers them all, it is not needed.
+        """
+        params = self.params.copy()
+        params[rows] = math.nan
+        cov = self.cov.copy()
+        cov[rows] = math.nan
+        cov[:, rows] = math.nan
+        factor = self.factor.copy()
+        factor[rows] = np.nanmax(alone.factor)
+        hidden = list(self.hidden)
+        for row in rows:
+            hidden[row] = alone.hidden[row]
+        return replace(self, params=params, cov=cov, factor=factor, hidden=tuple(hidden))
 
 
 def estimates(
@@ -290,9 +321,8 @@ def estimates(
     inverse: Inverse,
     units: np.ndarray,
     names: Sequence[str],
-    shift: np.ndarray,
 ) -> Estimates:
-    """Return estimates of ``units @ theta + shift``, or why there is none.
+    """Return estimates of ``units @ theta``, or why there is none.
 
     Parameters
     ----------
@@ -304,17 +334,15 @@ def estimates(
         Each parameter as a sum of coordinates' parameters.
     names : sequence of str
         Names of the parameters.
-    shift : ndarray of shape (n_params,)
-        Known part of each parameter.
 
     Returns
     -------
     Estimates
     """
-    params = units @ theta + shift
+    params = units @ theta
     cov = units @ covariance @ units.T
     sums = Sums(params, cov.copy(), units @ inverse.weak.T, units)
-    sizes = np.sum(units**2, axis=1)
+    sizes = np.maximum(np.sum(units**2, axis=1), np.finfo(np.float64).tiny)
     blind = np.sum((units @ inverse.blind.T) ** 2, axis=1)
     answered = sums.are_answered(np.eye(len(units)))
     factor = np.where(answered, math.nan, inverse.factor)

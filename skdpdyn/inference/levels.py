@@ -183,6 +183,19 @@ class ChosenLevels:
         """Names of the dummies."""
         return [name for of in self.dummies for name in of]
 
+    @property
+    def pooled(self) -> list[int]:
+        """Places of the dummies of pooled levels among ``names``."""
+        return [j for j, name in enumerate(self.names) if name.endswith(POOLED)]
+
+    def note(self, as_reference: Sequence[str]) -> str:
+        """Return the sentences of the table on levels; some dummies count as references."""
+        references = [
+            " or ".join([reference, *(POOLED for name in of if name in as_reference)])
+            for reference, of in zip(self.references, self.dummies, strict=True)
+        ]
+        return f" Reference levels: {'; '.join(references)}. Rare levels are pooled."
+
     def one_hot(self, first: int) -> list[list[int]]:
         """Return places of the dummies of each column, from ``first`` on."""
         ends = np.cumsum([first, *map(len, self.dummies)]).tolist()

@@ -33,7 +33,7 @@ from skdpdyn.inference.directions import (
     with_total,
 )
 from skdpdyn.inference.histories import MOST_ROWS
-from skdpdyn.inference.levels import COUNTS_OF_LEVELS, LEVELS_SHARE, POOLED, Cells
+from skdpdyn.inference.levels import COUNTS_OF_LEVELS, LEVELS_SHARE, POOLED, Cells, ChosenLevels
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
     START,
@@ -142,9 +142,11 @@ PrivateRidge
         Columns of a frame X that hold levels, and the public levels of each, or "auto" in place of
         them: 5 to 20 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
         place of the dict: so of all columns of text; so of those that a dict leaves out. Another
-        part of the budget counts levels; rare ones are pooled, the commonest is the reference,
-        and the table says which. Levels that the noise of counts hides count as the reference,
-        which then names them. Other and missing values are levels too. ``bounds`` are then of the other columns, and the model is one of the table's columns.
+        part of the budget counts levels; rare ones are pooled, the commonest is the reference, and
+        the table says which. Levels that the noise of counts hides count as the reference, and so
+        do pooled ones that hide other coefficients; it then names them. Other and missing values
+        are levels too. ``bounds`` are then of the other columns, and the model is one of the
+        table's columns.
     gaps : sequence, default=()
         Columns of numbers of a frame X whose cells may be missing. Missing is a level beside the
         number, which is told if it is not too rare; the number is then the middle of its bounds.
@@ -474,11 +476,11 @@ class Columns:
 
     def ready(
         self, model: Any, rows: LocalRows, reading: Reading, spending: Spending
-    ) -> tuple[LocalRows, Units, str]:
+    ) -> tuple[LocalRows, Units, ChosenLevels | None]:
         """Return rows in units of their bounds, and the levels; what is not known is bought."""
         rows = copy(rows)
         one_hot = self.one_hot
-        notes = ""
+        levels = None
         if self.cells is not None:  # missing numbers count in no cell
             rows.X = np.where(self.cells.missing, np.nan, rows.X)[:, : len(self.bounds)]
         bounds = ranges_of(rows, self.bounds, spending)
@@ -498,7 +500,6 @@ class Columns:
             rows.X = np.column_stack([of_numbers, *dummies])
             places = dict(zip(self.cells.keys, one_hot, strict=True))
             places |= {name: [j] for j, name in enumerate(self.cells.names)}  # with gaps, too
-            notes = f" Reference levels: {'; '.join(levels.references)}. Rare levels are pooled."
         pairs: list[list[tuple[int, int]]] = []
         if self.cells is not None or len(self.interactions):
             pairs = [list(product(places[a], places[b])) for a, b in self.interactions]
@@ -510,7 +511,7 @@ class Columns:
         rows.X = units.scaled(rows.X)
         size = np.full(len(units.bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
-        return rows, units, notes
+        return rows, units, levels
 
     def _buy_levels(self, rows, coded, spending):
         """Buy levels, and counts of them: a record adds one to a level of each column."""
@@ -583,10 +584,10 @@ class _Fit:
         in_time = equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
         spread = 1 / rows.most_rows if equal else 1.0
         with buying(shares, budget, n_samples, self.begun, records) as (spending, plan):
-            rows, columns, notes = self.columns.ready(model, rows, self.reading, spending)
+            rows, columns, levels = self.columns.ready(model, rows, self.reading, spending)
             rows = with_total(rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
-            scored = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
+            evidence = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
         model._publish_plan(plan, self.reading.target.leaks, self.unit)
         of_columns = {"bounds": (RANGES, FINER_RANGES), "categories": (LEVELS,)}
         model.bought_ = self.preparation.bought | {
@@ -594,15 +595,45 @@ class _Fit:
             for fact, names in of_columns.items()
             if names[0] in shares
         }
+        model.intercept_scaling_ = float(intercept)  # names follow from it
         units, shift = self._units(columns, coordinates)
+        n_numbers = 0 if self.columns.cells is None else len(self.columns.cells.names)
+        pooled = [] if levels is None else [n_numbers + j for j in levels.pooled]
+        scored, table, as_reference = self._estimates(evidence, units, shift, pooled)
         self._publish(scored, columns, units, shift)
-        many = np.kron(np.eye(self.link.n_outputs), units)
-        shifts = np.tile(shift, self.link.n_outputs)
-        theta = scored.theta
-        table = estimates(theta, scored.covariance, scored.inverse, many, self.names, shifts)
+        notes = "" if levels is None else levels.note([names_of(model)[j] for j in as_reference])
         if scored.cut is not None:
             notes += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
         return table, notes, self._of_residuals(scored, coordinates.constant)
+
+    def _estimates(self, evidence, units, shift, pooled):
+        """Return estimates, and the columns of pooled levels that count as the reference in them.
+
+        They do where more other coefficients are known without them, as of columns that nearly
+        follow from one another: first those that are unknown themselves, then all of them.
+        """
+        n_outputs = self.link.n_outputs
+        size = len(units)
+        many = np.kron(np.eye(n_outputs), units)
+        shifts = np.tile(shift, n_outputs)
+        scored = evidence.scored()
+        alone = self._read(scored, many).shifted(shifts)
+        unknown = ~np.isnan(alone.factor)
+        best = scored, alone, []
+        for columns in ([j for j in pooled if unknown[j::size].any()], pooled):
+            rows = [k * size + j for k in range(n_outputs) for j in columns]
+            others = np.delete(~np.isnan(best[1].factor), rows)
+            if not others.any() or not rows:
+                break
+            scored = evidence.scored(many[rows])
+            joined = self._read(scored, many @ scored.projection).shifted(shifts)
+            joined = joined.with_unknown(rows, alone)
+            if np.isnan(joined.factor).sum() > np.isnan(best[1].factor).sum():
+                best = scored, joined, columns
+        return best
+
+    def _read(self, scored, units):
+        return estimates(scored.theta, scored.covariance, scored.inverse, units, self.names)
 
     def _of_residuals(self, scored, constant):
         """Return the deviation of residuals and R^2 of numbers that all directions tell."""
@@ -683,7 +714,6 @@ class _Fit:
         model.solver_ = "private_regression"
         largest = np.abs(columns.bounds).max(axis=1)
         model.data_norm_ = float(np.linalg.norm(largest)) * (1 + 1e-9)
-        model.intercept_scaling_ = float(bool(model.fit_intercept))
         model.alpha_ = 0.0
         model.conditioning_ = None
         for name, value in self.attributes.items():

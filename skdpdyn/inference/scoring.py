@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 from scipy import special
+from scipy.linalg import null_space
 
 from skdpdyn.core.rules import (
     CURVATURE_SHARES,
@@ -305,7 +306,8 @@ class Scored:
     """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
 
     ``cut`` is the noisy part of the residuals that are cut off, where they are, ``curvature`` and
-    ``dispersion`` are the last noisy matrix and what scores vary by over it.
+    ``dispersion`` are the last noisy matrix and what scores vary by over it. ``projection`` is that
+    on the coordinates in which parameters were free.
     """
 
     theta: np.ndarray
@@ -314,6 +316,7 @@ class Scored:
     cut: float | None
     curvature: Moment
     dispersion: float
+    projection: np.ndarray
 
     def explained(self, constant: float) -> float:
         """Return the variance of raw predictions, without what errors of estimates add to it."""
@@ -323,6 +326,86 @@ class Scored:
         centred = matrix[:-1, :-1] - np.outer(along, along) / matrix[-1, -1]
         variance = slopes @ centred @ slopes - np.sum(centred * self.covariance[:-1, :-1])
         return max(float(variance), 0.0) * constant**2 / matrix[-1, -1]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What scoring released, from which estimates follow, under linear constraints as well.
+
+    Parameters
+    ----------
+    steps : list of (theta, gradient, std)
+        Of the last steps: where they stood, the noisy gradient there, and its noise.
+    curvature : Moment
+        The last noisy matrix of second derivatives.
+    scores : Moment or None
+        Noisy covariance of scores, of a robust table.
+    spread, dispersion : float
+        What scores vary by over the curvature, where ``scores`` is None.
+    is_rare : bool
+        Whether outcomes are rare, so that curvature does not tell where noise is small.
+    cut : float or None
+        Noisy part of the residuals that are cut off.
+    """
+
+    steps: list[tuple[np.ndarray, np.ndarray, float]]
+    curvature: Moment
+    scores: Moment | None
+    spread: float
+    dispersion: float
+    is_rare: bool
+    cut: float | None
+
+    def scored(self, constraints: np.ndarray | None = None) -> Scored:
+        """Return the mean of the last steps' estimates, with the covariance of its errors.
+
+        Parameters
+        ----------
+        constraints : ndarray of shape (n_constraints, m) or None, default=None
+            Sums of coordinates' parameters that are 0. None: none.
+
+        Returns
+        -------
+        Scored
+        """
+        basis = np.eye(self.steps[-1][0].size)
+        if constraints is not None:
+            with one_blas_thread():
+                basis = null_space(constraints)
+        curvature = Moment(basis.T @ self.curvature.matrix @ basis, self.curvature.std)
+        precisions = np.array([std**-2 for _, _, std in self.steps])
+        noise = 1 / precisions.sum()
+        inverse = inverted(curvature, noise / MOST_NOISE if self.is_rare else 0.0)
+        of_steps = np.array([theta for theta, _, _ in self.steps])
+        mean = noise * (precisions @ of_steps)
+        last = of_steps[-1] @ basis
+        outside = mean - basis @ (mean @ basis)  # the way to where the constraints hold
+        gradient = noise * sum(p * g for p, (_, g, _) in zip(precisions, self.steps, strict=True))
+        pull = inverse.matrix @ ((gradient - self.curvature.matrix @ outside) @ basis)
+        # what no step says of other directions stays where the last one led
+        inside = mean @ basis
+        theta = inside - pull + inverse.weak.T @ (inverse.weak @ (last - inside))
+        variance = self.spread * self.dispersion * curvature.matrix
+        if self.scores is not None:
+            scores = Moment(basis.T @ self.scores.matrix @ basis, self.scores.std)
+            width = len(scores.matrix)
+            beyond = scores.std - LARGEST_VARIANCE_NOISE * np.trace(scores.positive) / width
+            variance = scores.positive + max(beyond, 0.0) * np.eye(width)  # on the safe side
+        moved = pull @ pull + outside @ outside
+        variance = variance + noise * np.eye(len(theta))
+        variance += curvature.std**2 / 2 * (moved * np.eye(len(theta)) + np.outer(pull, pull))
+        covariance = inverse.matrix @ variance @ inverse.matrix
+        loose = noise / curvature.noise_norm**2 + (inverse.weak @ theta) ** 2
+        covariance += inverse.weak.T @ (loose[:, None] * inverse.weak)
+        return Scored(
+            basis @ theta,
+            basis @ covariance @ basis.T,
+            inverse.of(basis),
+            self.cut,
+            self.curvature,
+            self.dispersion,
+            basis @ basis.T,
+        )
 
 
 class Scoring:
@@ -382,8 +465,8 @@ class Scoring:
             _, z, weight = zip(*self.blocks, strict=True)
             self.blocks = [(slice(None), np.vstack(z), rows.most_rows * np.concatenate(weight))]
 
-    def run(self) -> Scored:
-        """Take all steps, and return the estimates."""
+    def run(self) -> "Evidence":
+        """Take all steps, and return what they released."""
         steps: list[tuple] = []
         link = self.link
         grown = False
@@ -413,32 +496,15 @@ class Scoring:
             steps.append((theta.ravel(), gradient, std))
             theta = theta - self._step(curvature, gradient).reshape(theta.shape)
         is_rare = self._largest(plain) < link.largest_curvature(plain)
-        return self._estimates(steps[-link.n_averaged :], curvature, terms, limit, is_rare)
+        return self._evidence(steps[-link.n_averaged :], curvature, terms, limit, is_rare)
 
-    def _estimates(self, steps, curvature, terms, limit, is_rare):
-        """Return the mean of the last steps' estimates, with the covariance of its errors."""
-        noise = 1 / sum(std**-2 for _, _, std in steps)
-        inverse = inverted(curvature, noise / MOST_NOISE if is_rare else 0.0)
-        last = steps[-1][0]
-        size = steps[-1][0].size
-        precisions = np.array([std**-2 for _, _, std in steps])
-        pull = sum(p * (inverse.matrix @ g) for p, (_, g, _) in zip(precisions, steps, strict=True))
-        mean = precisions @ np.array([theta for theta, _, _ in steps]) / precisions.sum()
-        pull = pull * noise
-        # what no step says of other directions stays where the last one led
-        theta = mean - pull + inverse.weak.T @ (inverse.weak @ (last - mean))
+    def _evidence(self, steps, curvature, terms, limit, is_rare):
+        """Return all that estimates follow from; squares of residuals and scores are bought."""
         dispersion = self._dispersion(terms, limit)
-        variance = self.spread * dispersion * curvature.matrix
+        scores = None
         if SCORES in self.spending.shares:
-            scores = self._scores(last, terms, limit)
-            beyond = scores.std - LARGEST_VARIANCE_NOISE * np.trace(scores.positive) / size
-            variance = scores.positive + max(beyond, 0.0) * np.eye(size)  # on the safe side
-        variance = variance + noise * np.eye(size)
-        variance += curvature.std**2 / 2 * ((pull @ pull) * np.eye(size) + np.outer(pull, pull))
-        covariance = inverse.matrix @ variance @ inverse.matrix
-        loose = noise / curvature.noise_norm**2 + (inverse.weak @ theta) ** 2
-        covariance += inverse.weak.T @ (loose[:, None] * inverse.weak)
-        return Scored(theta, covariance, inverse, self.cut, curvature, dispersion)
+            scores = self._scores(steps[-1][0], terms, limit)
+        return Evidence(steps, curvature, scores, self.spread, dispersion, is_rare, self.cut)
 
     def _products(self, theta):
         raw = np.empty((self.rows.shape[0], len(theta)))
