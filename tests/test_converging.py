@@ -125,8 +125,6 @@ def test_theorem_4_sets_steps_and_no_more_noise(adjacency, conditioning):
     record = spent.mechanism
     objective = spent.objective
     training = spent.training
-    if conditioning is not None:
-        record = record["training"]
     printed = calibrate(
         Budget(training.epsilon, training.delta, adjacency),
         n_samples=20_000,
