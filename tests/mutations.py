@@ -302,8 +302,8 @@ MUTATIONS = [
     ),
     Mutation(
         "noise on a matrix scaled for its other half",
-        "self.release(name, matrix[upper], sensitivity, scale[upper])",
-        "self.release(name, matrix[upper], sensitivity / 2, scale[upper])",
+        "release(matrix[upper], scale[upper])",
+        "release(matrix[upper], scale[upper] / 2)",
         "tests/test_spent.py -k private_regression",
     ),
     Mutation(
@@ -464,27 +464,21 @@ MUTATIONS = [
     ),
     Mutation(
         "products of rows forget that both change",
-        "gram_noise * square * (math.sqrt(2) if replaced else 1)",
-        "gram_noise * square * 0.6",
-        "tests/test_spent.py -k sufficient",
-    ),
-    Mutation(
-        "the least eigenvalue with half of its noise",
-        "eigenvalue_std = eigenvalue_noise * square",
-        "eigenvalue_std = 0.5 * eigenvalue_noise * square",
-        "tests/test_spent.py -k sufficient",
-    ),
-    Mutation(
-        "products with targets count once",
-        "moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm)",
-        "moment_noise * objective.row_norm",
-        "tests/test_spent.py -k sufficient",
-    ),
-    Mutation(
-        "rows of statistics without their square",
-        "square = objective.row_norm**2 * room",
-        "square = 0.6 * objective.row_norm**2 * room",
+        "per_record = math.sqrt(Adjacency(mechanism.adjacency).sum_sensitivity(1.0))",
+        "per_record = 1.0",
         "tests/test_spent.py tests/test_sufficient_statistics.py -k sufficient",
+    ),
+    Mutation(
+        "products forget the targets",
+        "sensitivity = (1 + constant**2 + factor**2) * (per_record + rows.sum_rounding())",
+        "sensitivity = (1 + constant**2) * (per_record + rows.sum_rounding())",
+        "tests/test_sufficient_statistics.py -k supremum",
+    ),
+    Mutation(
+        "sums of products forget that they round",
+        "(per_record + rows.sum_rounding())\n        std",
+        "per_record\n        std",
+        "tests/test_sufficient_statistics.py -k rounding",
     ),
     Mutation(
         "noise on the output for half of a record",

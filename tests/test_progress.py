@@ -83,9 +83,9 @@ def test_all_that_is_learnt_before_training_is_counted(case, lines, capsys, monk
     of = [LINE.fullmatch(line).groups() for line in said[1:]]
     ends = [(what, int(done)) for what, done, total in of if done == total]
     solved = fitted.solver_ == "sufficient_statistics"  # sums, in place of steps
-    assert [what for what, _ in ends] == ["conditioning", "step"][: 2 - solved]
-    assert ends[0][1] == fitted.mechanism_.names.index("training") + solved
-    assert solved or ends[1][1] == fitted.n_iter_
+    assert [what for what, _ in ends] == ["conditioning", "pass" if solved else "step"]
+    assert ends[0][1] == fitted.mechanism_.names.index("training")
+    assert ends[1][1] == (1 if solved else fitted.n_iter_)
 
 
 def test_a_search_tells_its_plan_and_nothing_of_its_trials(capsys):

@@ -97,7 +97,6 @@ PRIVATE = {
     " selection",
     3: "files jit noise persons rounding",
     4: "parquet rival_solvers",
-    5: "sufficient_statistics",
     6: "bounds_exact",
     7: "model_selection",
     19: "cluster",

@@ -269,11 +269,11 @@ def statistics_of(rows, row_map):
         rows.counts("distances", grid, 0.5),
         rows.target_sum(0.25),
         rows.column_sums(0.7),
-        rows.products(0.7, 0.25),
         mapped.counts("lengths", grid, keep=True),
         mapped.column_squares(),
         mapped.second_moment(),
         mapped.second_moment(0.5),
+        mapped.products_with_targets(0.5, 0.4),
         *mapped.bounded(problem(logistic, rows.shape[0])),
     ]
 

@@ -308,9 +308,6 @@ def approached(run, way, n_features, enough):
 without = {"fit_intercept": False, "conditioning": None}
 MORE = {
     "dp_sgd, one step": fit(by(DPSGD(n_steps=1, batch_size=30))),
-    "sufficient_statistics of one column": fit(
-        by(SufficientStatistics(), partial(ridge, **without)), "target", of_one_column=True
-    ),
     "noisy_gd, small rows": fit(
         by(NoisyGD(n_steps=1), partial(logistic, data_norm=0.3, **without))
     ),

@@ -29,6 +29,7 @@ __all__ = [
     "seed_leaks",
     "source_of",
     "standard_noise",
+    "symmetric",
 ]
 
 SOURCE = (
@@ -134,6 +135,33 @@ def release(point, scale, generator, distribution="gaussian", n_threads=1):
 
     blocks = in_threads(block, range(len(places)), n_threads)
     return np.concatenate(list(blocks)).reshape(point.shape)
+
+
+def symmetric(matrix, release, inside=True):
+    """Return a symmetric matrix whose entries were released, each of a pair once.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_columns, n_columns)
+        Symmetric.
+    release : callable
+        Returns entries with noise, given them and the scale of the noise of each: that of entries
+        on the diagonal is 1, and that of others 1/sqrt(2), for each of them stands for two. So the
+        sensitivity is that of the whole matrix in the Frobenius norm.
+    inside : ndarray of bool of shape (n_columns, n_columns) or True, default=True
+        A public symmetric mask: entries outside of it are 0 and not released.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_columns)
+    """
+    upper = np.tri(len(matrix), dtype=bool).T & inside
+    scale = np.full(matrix.shape, math.sqrt(0.5))
+    scale *= 1 + 4 * np.finfo(np.float64).eps
+    np.fill_diagonal(scale, 1.0)
+    noisy = np.zeros_like(matrix)
+    noisy[upper] = noisy.T[upper] = release(matrix[upper], scale[upper])
+    return noisy
 
 
 def standard_noise(distribution, size, generator):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.core.noise import Generator, generators, release
+from skdpdyn.core.noise import Generator, generators, release, symmetric
 from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
 from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
@@ -41,7 +41,6 @@ _WEAK_EPSILON = 20
 COUNTS = 6
 OCTAVES = 7
 _GRID = 64
-_EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -245,17 +244,13 @@ class Spending:
     ) -> np.ndarray:
         """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
 
-        Entries on the diagonal have noise of standard deviation ``sensitivity *
-        noise_multiplier(name)``, those off it 1/sqrt(2) times that: each of them stands for two.
-        Those that are not ``inside``, a public symmetric mask, are 0 and not released.
+        See `skdpdyn.core.noise.symmetric`.
         """
-        upper = np.tri(len(matrix), dtype=bool).T & inside
-        scale = np.full(matrix.shape, math.sqrt(0.5))
-        scale *= 1 + 4 * _EPS
-        np.fill_diagonal(scale, 1.0)
-        noisy = np.zeros_like(matrix)
-        noisy[upper] = noisy.T[upper] = self.release(name, matrix[upper], sensitivity, scale[upper])
-        return noisy
+        return symmetric(
+            matrix,
+            lambda entries, scale: self.release(name, entries, sensitivity, scale),
+            inside,
+        )
 
     def vocabulary(
         self, name: str, counts: np.ndarray, n_columns: int, most_levels: int

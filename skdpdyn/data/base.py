@@ -543,24 +543,6 @@ class Rows(ABC):
         """
         return self.summed(Statistic(OUTER, "mapped", constant=constant, projection=projection))
 
-    def products(self, radius: float, constant: float = 0.0) -> np.ndarray:
-        """Return the sums of z z' and z y over rows scaled into a ball, with a constant appended.
-
-        Parameters
-        ----------
-        radius : float
-            Radius of the ball.
-        constant : float, default=0.0
-            Constant of a column that is appended to the scaled rows; 0 for none.
-
-        Returns
-        -------
-        ndarray of shape (n_columns, n_columns + 1)
-            The products of columns, symmetric, and in the last column those with the targets,
-            clipped to [-1, 1].
-        """
-        return self.summed(Statistic(OUTER, "rows", radius, constant=constant, targets=1.0))[:-1]
-
     def products_with_targets(self, constant: float, factor: float) -> np.ndarray:
         """Return the second moment of mapped rows with their constant and their target appended.
 

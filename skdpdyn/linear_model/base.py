@@ -63,7 +63,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     noise_multiplier_ : float or ndarray of shape (n_steps,)
         Standard deviation of the noise on the gradient sum, over its sensitivity; an array if it
         varies by step, as in "noisy_sgd". For a solver without steps: of the noise that is added
-        once; absent if noise is added several times, as with ``solver="sufficient_statistics"``.
+        once.
     sigma_ : float or ndarray of shape (n_steps,)
         Noise in the units of Langevin dynamics: a step adds N(0, 2 step_size sigma^2 I). "noisy_gd"
         has it (the value of the first step), and so does "noisy_sgd" unless it draws batches

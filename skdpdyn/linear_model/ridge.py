@@ -20,9 +20,9 @@ class PrivateRidge(PrivateLinearRegressor):
     ``coef_`` applies to scaled rows. Every "auto" follows from the shape of X, the budget and
     ``data_norm``, or is bought.
 
-    ``solver="sufficient_statistics"`` is AdaSSP, see `skdpdyn.solvers.SufficientStatistics`. It
-    does not clip residuals, so it is better for targets with two peaks or a long tail, of which
-    Huber's loss learns something between mean and median.
+    ``solver="sufficient_statistics"`` solves one noisy sum of products of rows as they are, see
+    `skdpdyn.solvers.SufficientStatistics`. It does not clip residuals, so it is better for targets
+    with two peaks or a long tail, of which Huber's loss learns something between mean and median.
 
     With enough records, a part of the budget first learns a map of rows that gives all directions a
     similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not

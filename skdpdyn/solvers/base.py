@@ -71,7 +71,7 @@ class Solver(BaseEstimator, ABC):
     Attributes
     ----------
     maps_rows : bool
-        Whether ``solve`` trains on rows under ``rows.map``. Others are never given a map.
+        Whether a map of rows may be asked for with it: ``solve`` trains on rows under ``rows.map``.
     pays_for_rows : bool
         Whether its release costs more the more rows a record may have. Then their number is one,
         unless a user declares another.

@@ -1,17 +1,19 @@
-"""Ridge regression from noisy sufficient statistics (AdaSSP)."""
+"""Linear regression from one noisy sum of products."""
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
+from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
-from skdpdyn.core.noise import Generator, release
+from skdpdyn.core.noise import Generator, release, symmetric
 from skdpdyn.core.objective import Objective
-from skdpdyn.data.base import Rows, largest_number_of_terms
-from skdpdyn.privacy import Adjacency, Budget, Composition, Gaussian
+from skdpdyn.data.base import Rows, sum_rounding
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.privacy import Adjacency, Budget, Gaussian
 from skdpdyn.solvers.base import Solver
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.support.progress import Progress
@@ -20,24 +22,26 @@ _LARGEST = 20_000  # largest number of parameters: memory must hold a square mat
 
 
 class SufficientStatistics(Solver):
-    """Adaptive sufficient statistics perturbation (AdaSSP) for ridge regression.
+    """Least squares from the products of columns with one another and with targets, plus noise.
 
-    Three Gaussian mechanisms release the least eigenvalue of X'X, X'X, and X'y, on rows of norm at
-    most B and targets in [-1, 1]. The coefficients follow from them, with as much ridge as the
-    noise on X'X requires beyond its least eigenvalue. It needs memory for d x d numbers, and is
-    most accurate for few columns and large budgets.
+    One Gaussian mechanism releases their sum, and coefficients are solved for: directions whose
+    noise is larger than what the rows have there are left short. It needs memory for d x d numbers,
+    and is most accurate for few columns and large budgets.
 
-    Sensitivities: B^2 (Weyl's inequality, either adjacency); B^2, or sqrt(2) B^2 in the Frobenius
-    norm when a record is replaced; B, or 2 B. They compose exactly, mu^2 = mu_1^2 + mu_2^2 +
-    mu_3^2.
+    `skdpdyn.PrivateRidge` with ``solver="auto"`` takes it where records are many enough, after a
+    map of rows. Asked for by name it takes rows as they are, of norm at most ``data_norm``, and
+    targets within ``target_bounds``: so it learns the mean, and no residual is clipped.
+
+    A record adds the outer product of one vector with itself: its row divided by ``data_norm``, the
+    intercept's constant, and its target, a factor times the largest one. Its norm is at most 1 +
+    constant^2 + factor^2. Two of these matrices are at no obtuse angle, so that another record in
+    place of one moves the sum by at most sqrt(2) times that.
 
     References
     ----------
     Y.-X. Wang (2018), Revisiting differentially private linear regression: optimal and adaptive
-    prediction and estimation in unbounded domain, Algorithm 2. There the budget is split evenly and
-    the noise's operator norm bounded by sqrt(d log(2 d^2 / rho)) standard deviations; here the
-    least eigenvalue gets a twentieth, and the norm is the expected one of a symmetric Gaussian
-    matrix, 2 sqrt(d).
+    prediction and estimation in unbounded domain. There three mechanisms share the budget; here one
+    has all of it.
 
     Examples
     --------
@@ -55,8 +59,6 @@ class SufficientStatistics(Solver):
     takes_persons = True
     streams = True
 
-    _shares = (0.05, 0.55, 0.4)  # parts of mu^2 for the least eigenvalue, X'X and X'y
-
     def check_loss(self, loss: Loss) -> None:
         """See `Solver.check_loss`: products of rows say all of a squared loss, and of no other."""
         if not loss.quadratic:
@@ -67,7 +69,7 @@ class SufficientStatistics(Solver):
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
-    ) -> Callable[[float], Composition]:
+    ) -> Callable[[float], Gaussian]:
         """See `Solver.mechanism`."""
         if objective.n_parameters > _LARGEST:
             raise ValueError(
@@ -75,82 +77,53 @@ class SufficientStatistics(Solver):
                 f"{_LARGEST} columns do not fit in memory. "
                 "Use solver='noisy_gd'"
             )
-        _rounding(objective)  # raises if there are too many records
-
-        def record(noise_multiplier):
-            return Composition(
-                tuple(
-                    Gaussian(noise_multiplier / math.sqrt(share), adjacency=budget.adjacency)
-                    for share in self._shares
-                )
-            )
-
-        return record
+        shape = objective.n_samples, objective.n_features
+        sum_rounding(*shape, 4 * _in_ball(objective).error, objective.most_rows)  # or it raises
+        return partial(Gaussian, adjacency=budget.adjacency)
 
     def solve(
         self,
         objective: Objective,
-        mechanism: Composition,
+        mechanism: Gaussian,
         rows: Rows,
         *,
         generator: Generator,
         verbose: int = 0,
     ) -> np.ndarray:
-        """See `Solver.solve`."""
-        eigenvalue_noise, gram_noise, moment_noise = (
-            part.noise_multiplier for part in mechanism.mechanisms
-        )
-        replaced = mechanism.adjacency is Adjacency.REPLACE_ONE
-        room = 1 + _rounding(objective)
-        square = objective.row_norm**2 * room
-        eigenvalue_std = eigenvalue_noise * square
-        gram_std = gram_noise * square * (math.sqrt(2) if replaced else 1)
-        moment_std = moment_noise * mechanism.adjacency.sum_sensitivity(objective.row_norm) * room
-
+        """See `Solver.solve`: directions below the noise are left short."""
+        unit = objective.data_norm
+        constant = objective.intercept_scaling / unit
+        factor = rules.TARGET_FACTOR
+        largest = 1.0  # of targets within public bounds
+        if rows.map is None:
+            rows = rows.with_map(_in_ball(objective))
+        else:  # targets are in learnt units
+            largest = rules.LARGEST_TARGET * objective.clip / objective.row_norm
+        rows = rows.with_target(0.0, largest)
+        per_record = math.sqrt(Adjacency(mechanism.adjacency).sum_sensitivity(1.0))
+        sensitivity = (1 + constant**2 + factor**2) * (per_record + rows.sum_rounding())
+        std = sensitivity * mechanism.noise_multiplier
         with Progress(1, "pass", verbose) as progress:
-            gram, moment = self._statistics(objective, rows)
+            products = rows.products_with_targets(constant, factor)
             progress(1)
-        size = objective.n_parameters
-        with one_blas_thread():
-            least = eigh(gram, eigvals_only=True, subset_by_index=[0, 0])[0]
-            least = release(np.array([least]), eigenvalue_std, generator)[0]
-            least = max(0.0, least - 1.64 * eigenvalue_std)  # below the truth 19 times of 20
-            places = np.triu_indices(size)
-            gram[places] = release(gram[places], gram_std, generator)
-            gram.T[places] = gram[places]
-            moment = release(moment, moment_std, generator)
-            ridge = (
-                max(0.0, gram_std * 2 * math.sqrt(size) - least)
-                + objective.n_samples * objective.alpha
-            )
-            values, vectors = eigh(gram)
-            return vectors @ ((vectors.T @ moment) / np.maximum(values + ridge, gram_std))
-
-    def fitted_attributes(self, mechanism: Composition) -> dict[str, Any]:
-        """See `Solver.fitted_attributes`: none, since there are no steps."""
-        return {}
-
-    def _statistics(self, objective, rows):
-        """Return X'X and X'y of the scaled rows with their intercept column."""
-        products = rows.products(objective.data_norm, objective.intercept_scaling)
-        return np.ascontiguousarray(products[:, :-1]), products[:, -1].copy()
-
-
-def _rounding(objective):
-    """Return the part of the sensitivities that rounding in two runs together may add.
-
-    A sum over a block of m of the n rows rounds by m eps/2 times the sum of its terms' norms at the
-    most, in whatever order, and the sum of the blocks by their number times that; an eigenvalue of
-    a matrix of d columns and norm n B^2 by a few d eps n B^2.
-    """
-    in_order = largest_number_of_terms(
-        objective.n_samples, objective.n_features, objective.most_rows
-    )
-    rounding = (
-        (in_order + 16 * objective.n_parameters) * objective.n_samples * np.finfo(np.float64).eps
-    )
-    if not rounding < 0.5:
-        raise ValueError(
-            f"n_samples={objective.n_samples}: sums in float64 cannot tell one record among so many"
+        noisy = symmetric(
+            products,
+            lambda sums, scale: release(sums, std * scale, generator, n_threads=rows.n_threads),
         )
-    return rounding
+        with one_blas_thread():
+            values, vectors = np.linalg.eigh(noisy[:-1, :-1])
+            penalty = objective.n_samples * objective.alpha / unit**2
+            of_noise = std * math.sqrt(2 * len(noisy))  # about its operator norm
+            values = np.maximum(values + penalty, of_noise)
+            of_targets = noisy[:-1, -1] * (largest / factor)
+            return vectors @ (vectors.T @ of_targets / values) / unit
+
+    def fitted_attributes(self, mechanism: Gaussian) -> dict[str, Any]:
+        """See `Solver.fitted_attributes`: the noise; there are no steps."""
+        return {"noise_multiplier_": mechanism.noise_multiplier}
+
+
+def _in_ball(objective):
+    """Return the map that divides rows by ``data_norm``, and longer ones by their own norm."""
+    radius = objective.data_norm
+    return RowMap(None, np.full(objective.n_features, 1 / radius), norm=1.0, radius=radius)

@@ -11,13 +11,12 @@ from scipy.special import ndtri
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import Loss
-from skdpdyn.core.spending import COUNTS, OCTAVES, TRAINING, Share, Spending, total_of
+from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending, total_of
 from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
-from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.additive import learns_levels, learns_ranges, with_levels, with_ranges
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.training.family import Part, TargetUnits
@@ -533,37 +532,6 @@ class Curvature(Part):
         learning.facts = replace(learning.facts, top=top, enough=enough)
 
 
-class Products(Part):
-    """Products of mapped rows with one another and with targets, which are solved for coefficients.
-
-    A record adds the outer product of one vector with itself: its mapped row, the intercept's
-    constant, and its target, a factor times the largest that counts. Two of these matrices are at
-    no obtuse angle, so `Spending.per_square` applies. All that follows from the noisy sum is
-    post-processing.
-    """
-
-    def share(self, request):
-        """See `Part.share`: the plan gives it all that the other parts leave."""
-        return {}
-
-    def learn(self, learning, spending):
-        """See `Part.learn`: directions below the noise are left short."""
-        objective = learning.plan.objective
-        factor = rules.TARGET_FACTOR
-        largest = rules.LARGEST_TARGET * objective.clip / objective.row_norm
-        constant = objective.intercept_scaling
-        rows = learning.rows.with_target(0.0, largest)
-        sensitivity = (1 + constant**2 + factor**2) * (spending.per_square + rows.sum_rounding())
-        products = rows.products_with_targets(constant, factor)
-        noisy = spending.symmetric(TRAINING, products, sensitivity)
-        noise = sensitivity * spending.noise_multiplier(TRAINING) * math.sqrt(2 * len(noisy))
-        with one_blas_thread():
-            values, vectors = np.linalg.eigh(noisy[:-1, :-1])
-            values = np.maximum(values + objective.n_samples * objective.alpha, noise)
-            of_targets = noisy[:-1, -1] * (largest / factor)
-            learning.theta = vectors @ (vectors.T @ of_targets / values)
-
-
 def sums_of_rows(
     name: str,
     loss: Loss,
@@ -668,7 +636,6 @@ COLUMN_LEVELS = ColumnLevels()
 CELLS = Distributions()
 COLUMN_RANGES = ColumnRanges()
 ROWS_MAP = RowsMap()
-PRODUCTS = Products()
 CLASS_WEIGHTS = ClassWeights()
 ROWS_CURVATURE = Curvature()
 START = StartingPoint()

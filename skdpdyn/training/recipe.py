@@ -3,7 +3,7 @@
 - `AS_IS`: the solver's own record, of rows as they are.
 - `PLANNED`: a map of rows for a fixed share, then the solver's own record.
 - `MAPPED`: a map of rows, then steps that follow from what it says.
-- `SOLVED`: a map of rows, then products of columns, which are solved for coefficients.
+- `SOLVED`: a map of rows, then `SufficientStatistics` of them.
 - `CONSTANT`: the base rate alone, where records pay for no more.
 """
 
@@ -14,10 +14,11 @@ from types import MappingProxyType
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.spending import TRAINING, Share, scaled_to, total_of
+from skdpdyn.core.spending import scaled_to, total_of
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy import least_noise
 from skdpdyn.privacy.checks import is_auto, is_named
+from skdpdyn.solvers import SufficientStatistics
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
 from skdpdyn.training.facts import LABELS, TARGET_RANGE
@@ -27,7 +28,6 @@ from skdpdyn.training.parts import (
     CLASS_WEIGHTS,
     COLUMN_LEVELS,
     COLUMN_RANGES,
-    PRODUCTS,
     RESIDUAL,
     ROWS_CURVATURE,
     ROWS_MAP,
@@ -235,31 +235,21 @@ class Mapped(Planned):
 
 
 class Solved(Mapped):
-    """A map of rows, then products of columns, which are solved for coefficients."""
+    """A map of rows, then sums of their products, which are solved for coefficients."""
 
     after = ()
+    solver = SufficientStatistics()
     hands_over = MappingProxyType({})
 
     def bought(self, request):
         """See `AsIs.bought`."""
-        return ROWS_MAP, *request.family.parts, PRODUCTS
-
-    def divided(self, request, shares):
-        """See `Recipe.divided`: products take the rest."""
-        shares, left = super().divided(request, shares)
-        return {**shares, TRAINING: Share(left)}, 0.0
+        return ROWS_MAP, *request.family.parts
 
     def record(self, learning, spending):
-        """See `Recipe.record`: none, for products are a part."""
-
-    def attributes(self, request, record, spending):
-        """See `Recipe.attributes`."""
-        noise = spending.noise_multiplier(TRAINING)
-        return {"noise_multiplier_": noise, "solver_": "sufficient_statistics"}
-
-    def announced(self, planned):
-        """See `Recipe.announced`."""
-        return "conditioning and sums of products"
+        """See `Recipe.record`: one release for all that is left."""
+        planned = learning.plan
+        with_noise = self.solver.mechanism(planned.objective, planned.training, planned.bound)
+        return with_noise(1 / planned.training.mu)
 
 
 AS_IS = AsIs()

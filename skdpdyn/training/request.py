@@ -97,7 +97,9 @@ def _with_recipe(model, request, bought):
     if request.start is not None:
         request = _with_map_of_start(request, model.start)
     buys = bool(bought) and request.strength >= rules.FACTS_STRENGTH and request.is_gaussian
-    request = replace(request, recipe=recipe_of(request), buys_targets=buys)
+    recipe = recipe_of(request)
+    solver = recipe.solver or request.solver
+    request = replace(request, recipe=recipe, solver=solver, buys_targets=buys)
     request = replace(request, buys_ranges=_buys_ranges(model, request))
     return _with_data_norm(request) if is_auto(model.data_norm) else request
 

@@ -56,12 +56,15 @@ class Recipe(ABC):
         Whether the cost is that of composition, whatever runs, and known before it.
     after : tuple of Part
         What is bought after training, in this order.
+    solver : Solver or None
+        What runs in place of the solver of the request; None: that one.
     hands_over : mapping of str to Recipe
         Recipes that may take its place, by the reason.
     """
 
     maps = adapts = composes = False
     after: tuple[Part, ...] = ()
+    solver: Solver | None = None
     hands_over: Mapping[str, "Recipe"] = MappingProxyType({})
 
     @abstractmethod
