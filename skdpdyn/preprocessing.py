@@ -20,7 +20,7 @@ from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import checked_most_rows, persons_of, unit_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap, scaled_csr
-from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.data.rows import canonical_rows, in_reach, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import checked_choice, checked_pair
@@ -278,10 +278,11 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         row_map = self._row_map(X.shape[1])
         with silent_arithmetic():
             if self.norm is None:
-                scale = row_factors(row_norms(X), row_map.radius, X)
+                norms, X = in_reach(row_norms, X)
+                scale = row_factors(norms, row_map.radius, X)
                 offset = None
             else:
-                scale, offset, _ = row_map.factors(X)
+                (scale, offset, _), X = in_reach(row_map.factors, X)
                 scale = scale * row_map.norm
             if sparse.issparse(X):
                 return scaled_csr(X, scale).astype(X.dtype)

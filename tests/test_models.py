@@ -261,9 +261,6 @@ BAD_ROWS = [
     (X + 1j, "Complex data not supported"),
     (sparse.csr_array(X + 1j), "Complex data not supported"),
     (X.astype(str)[:, :1] + "?", "could not convert string to float"),
-    (X * 1e200, "norm exceeds .*e[+]154, the largest that float64 can train on: rescale X"),
-    (sparse.csr_array(X * 1e200), "norm exceeds .*e[+]154"),
-    ((X * 1e30).astype(np.float32), "norm exceeds 1.8e[+]19, the largest that float32 can train"),
 ]
 LANGEVIN = {"bound": "langevin", "alpha": 0.0, "clip": 1e6}
 LAST = {"bound": "last_iterate", "alpha": 1e-9, "clip": 1e6, "solver": NoisyGD(step_size=20.0)}

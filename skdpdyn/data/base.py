@@ -155,8 +155,7 @@ class Rows(ABC):
         Raises
         ------
         ValueError
-            If the rows are not those of the objective, a row is too large, or batches cannot be
-            chosen from these rows.
+            If the rows are not those of the objective, or batches cannot be chosen from these rows.
 
         Examples
         --------

@@ -13,13 +13,14 @@ from scipy import sparse
 from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, scaled_csr
-from skdpdyn.data.rows import ball_of, canonical_rows, numbers_of_rows
+from skdpdyn.data.rows import ball_of, canonical_rows, in_reach, numbers_of_rows, shortened
 from skdpdyn.kernels.gradients import InRanges
 from skdpdyn.kernels.passes import BatchSums, LocalSums
 from skdpdyn.kernels.statistics import (
     OCTAVES,
     ROWS,
     SPLIT,
+    LongRows,
     RowPass,
     Statistic,
     TargetPass,
@@ -120,7 +121,7 @@ class LocalRows(Rows):
         if map is not None:
             map.check(self.shape[1], self.is_sparse)
         self.map: Any = map  # RowMap or None
-        self._cached: list = []  # a map, and factors and lengths of rows under it
+        self._cached: list = []  # a map, X, and factors and lengths of rows under it
 
     def weighted_by(self, factor: np.ndarray) -> "LocalRows":
         """Return the same rows with weights times ``factor``, a number in [0, 1] for each row."""
@@ -263,9 +264,20 @@ class LocalRows(Rows):
         Raises
         ------
         ValueError
-            If there is a map and ``data_norm`` is not 1, or a row is too large.
+            If there is a map and ``data_norm`` is not 1.
         """
-        return self._divided(*self._lengths(data_norm))
+        return self._divided(*self._in_reach(lambda: self._lengths(data_norm)))
+
+    def _in_reach(self, function):
+        """Return what a function returns; if rows are too long to square, they are shortened.
+
+        Others with the same X shorten theirs when they ask: it is a function of each row alone.
+        """
+        try:
+            return function()
+        except LongRows:
+            self.X = shortened(self.X)
+        return function()
 
     def _lengths(self, data_norm):
         """Return factors and lengths of rows before they are divided by the map's norm."""
@@ -315,7 +327,7 @@ class LocalRows(Rows):
         Raises
         ------
         ValueError
-            If a row is too large, or rounding could hide what one record does.
+            If rounding could hide what one record does.
         """
         terms = self.growth(objective), mapping_terms(self)
         room = allowance(objective, dtype or self.dtype, n_chunks, aligned, *terms)
@@ -335,6 +347,9 @@ class LocalRows(Rows):
         return self._bounded(objective.unclamped() if objective.contracts else objective, 0.0)
 
     def _bounded(self, objective, room):
+        return self._in_reach(lambda: self._bounds(objective, room))
+
+    def _bounds(self, objective, room):
         n_rows = self.shape[0]
         has_centre = self.map is not None and self.map.centre is not None
         is_divided = objective.residuals and self._has_scales  # lengths do not matter then
@@ -381,7 +396,7 @@ class LocalRows(Rows):
         cached = self._cached[:]
         self._cached.clear()  # of copies too: whoever has the numbers writes over them
         is_alike = cached and self.map is not None and self.map.moves_like(cached[0])
-        return cached[1:] if is_alike else None
+        return cached[2:] if is_alike and cached[1] is self.X else None
 
     # --- sums for conditioning --------------------------------------------------------------------
 
@@ -400,7 +415,8 @@ class LocalRows(Rows):
             column.add_to(total, replace(statistic, of="rows"), edges)
             return
         if statistic.of == "targets":
-            run: Any = TargetPass(self.y, self.exposure, self.weight, statistic, self.common)
+            run = TargetPass(self.y, self.exposure, self.weight, statistic, self.common)
+            add_up(run, edges, total, self.n_threads)
         elif statistic.of == "mapped" and self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
         elif self.is_sparse and (
@@ -408,12 +424,20 @@ class LocalRows(Rows):
             or (statistic.of == "mapped" and not self.map.is_diagonal)
         ):
             self._add_made_dense(total, statistic, edges)
-            return
         else:
-            run = self._pass(statistic)
+            self._add_rows(total, statistic, edges)
+
+    def _add_rows(self, total, statistic, edges):
+        """Add a statistic of rows in the memory and format that they are in."""
         if statistic.kind in (OCTAVES, SPLIT):  # exact, however they are added up
             edges = edges[np.linspace(0, edges.size - 1, self.n_threads + 1).astype(np.intp)]
-        add_up(run, edges, total, self.n_threads)
+        before = total.parts.copy()
+
+        def added():
+            total.parts[:] = before
+            add_up(self._pass(statistic), edges, total, self.n_threads)
+
+        self._in_reach(added)
 
     def _add_made_dense(self, total, statistic, edges):
         """Add the sums of sparse rows, of which a part at a time is made dense."""
@@ -449,7 +473,7 @@ class LocalRows(Rows):
         to = None
         if statistic.keep:
             to = np.empty(self.shape[0]), np.empty(self.shape[0])
-            self._cached[:] = row_map, *to
+            self._cached[:] = row_map, self.X, *to
         return RowPass(
             self.in_ranges,
             ball._replace(
@@ -478,12 +502,14 @@ class LocalRows(Rows):
                 yield slice(first, last), scaled_csr(rows.X, scale, self.map.weights)
                 continue
             X = rows.X.toarray() if self.is_sparse else rows.in_ranges
-            mapped = np.empty((1, math.prod(X.shape)))
-            run = RowPass(
-                X, self.map.ball(X), ROWS, centre=self.map.centre, weights=self.map.weights
-            )
-            run(np.array([0, X.shape[0]]), 0, 1, mapped, np.empty((0, 0)))
-            yield slice(first, last), mapped.reshape(X.shape)
+            yield slice(first, last), in_reach(self._mapped, X)[0]
+
+    def _mapped(self, X):
+        """Return some dense rows mapped."""
+        mapped = np.empty((1, math.prod(X.shape)))
+        run = RowPass(X, self.map.ball(X), ROWS, centre=self.map.centre, weights=self.map.weights)
+        run(np.array([0, X.shape[0]]), 0, 1, mapped, np.empty((0, 0)))
+        return mapped.reshape(X.shape)
 
 
 def rows_of(

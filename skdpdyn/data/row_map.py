@@ -193,8 +193,9 @@ class RowMap:
         Raises
         ------
         ValueError
-            If X is sparse and there is a centre, if X has another number of columns, or if a row is
-            too large for its norm to be computed.
+            If X is sparse and there is a centre, or if X has another number of columns.
+        LongRows
+            If a row is too long for its norm to be squared, see `skdpdyn.data.rows.in_reach`.
         """
         return self.divided(*self.lengths(X))
 

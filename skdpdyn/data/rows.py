@@ -1,16 +1,19 @@
 """Rows as kernels take them: canonical, with each norm and the factor into the ball."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.kernels.statistics import NOTHING, Ball, RowPass, add_up
+from skdpdyn.kernels.statistics import NOTHING, Ball, LongRows, RowPass, add_up
 from skdpdyn.kernels.sums import Total
 from skdpdyn.support.chunks import edges_of
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 12  # rows between two looks at interrupts
+_REACH = 1 - 1e-3  # of the longest norm that can be squared: entries are rounded, too
 
 
 def canonical_rows(X):
@@ -100,18 +103,68 @@ def row_norms(X):
 
     Raises
     ------
-    ValueError
-        If a row is too large for its norm to be computed. That is a precondition on every single
-        row, like being finite.
+    LongRows
+        If a row is too long for its norm to be squared, see `in_reach`.
     """
     X = canonical_rows(X)
     return numbers_of_rows(X, ball_of(X))[1]
 
 
+def in_reach(function: Callable[[Any], Any], X: Any) -> tuple[Any, Any]:
+    """Return what a function makes of rows, and the rows: too long ones are shortened, see below.
+
+    Parameters
+    ----------
+    function : callable
+        A function of canonical rows that squares their norms.
+    X : ndarray or CSR array of shape (n_samples, n_features)
+        The rows.
+
+    Returns
+    -------
+    answer : object
+        What the function returns.
+    X : ndarray or CSR array of shape (n_samples, n_features)
+        The rows that it was given at last.
+    """
+    try:
+        return function(X), X
+    except LongRows:
+        X = shortened(X)
+    return function(X), X
+
+
+def shortened(X):
+    """Return rows, with those that are too long to square scaled to about the longest that are not.
+
+    So no record decides whether a fit or a prediction answers: a code for missing, such as
+    -3.4e38, counts as any long row does. Each row is mapped by itself, which is public: it is
+    divided by its largest entry first, in double precision.
+    """
+    factors, lengths = np.empty((2, X.shape[0]))
+    run = RowPass(X, ball_of(X), NOTHING, numbers=(factors, lengths), any_length=True)
+    add_up(run, edges_of(X.shape[0], _AT_ONCE), Total((1,)))
+    places = np.isnan(factors)
+    reach = _REACH * math.sqrt(float(np.finfo(X.dtype).max))
+    rows = X[places].astype(np.float64)
+    if sparse.issparse(X):
+        sizes = np.diff(rows.indptr)
+        rows.data /= np.repeat(np.maximum.reduceat(np.abs(rows.data), rows.indptr[:-1]), sizes)
+        rows.data *= np.repeat(reach / row_norms(rows), sizes)
+        data = X.data.copy()
+        data[np.repeat(places, np.diff(X.indptr))] = rows.data
+        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    rows /= np.max(np.abs(rows), axis=1, keepdims=True)
+    rows *= (reach / row_norms(rows))[:, None]
+    X = X.copy()
+    X[places] = rows
+    return X
+
+
 def numbers_of_rows(X, ball, centre=None, weights=None):
     """Return the factor of each canonical row into a ball, and its length under a map.
 
-    A length is a function of its own row alone, to the last bit.
+    A length is a function of its own row alone, to the last bit. Raises `LongRows` as `row_norms`.
     """
     numbers_of_all = np.empty(X.shape[0]), np.empty(X.shape[0])
     dense = sparse.issparse(X) and weights is not None and weights.ndim == 2

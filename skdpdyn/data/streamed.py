@@ -13,6 +13,7 @@ import numpy as np
 
 from skdpdyn.data.base import RowsInPieces, TargetsElsewhere, moment_chunk
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.rows import shortened
 from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total, fingerprint
 from skdpdyn.privacy.checks import checked_choice
@@ -294,17 +295,18 @@ class _Sums:
     def _new_piece(self, start, X, y):
         piece = self._rows._piece(X, y)
         numbers = piece.bounded_for(self._gradients)
+        are_long = piece.X is not X  # they were shortened
         without_rows = copy.copy(piece)
         without_rows.X = None
         without_rows._scaled = LocalRows._scaled
-        self._cached[start] = fingerprint(piece.X), without_rows, numbers
+        self._cached[start] = fingerprint(X), are_long, without_rows, numbers
         return piece, numbers
 
     def _read_piece(self, start, X):
         """Return rows that were read before, or refuse others: their limits are not known."""
-        expected, without_rows, numbers = self._cached[start]
+        expected, are_long, without_rows, numbers = self._cached[start]
         if fingerprint(X) != expected:
             raise ValueError("other rows were read than in the step before: the data changed")
         piece = copy.copy(without_rows)
-        piece.X = X
+        piece.X = shortened(X) if are_long else X
         return piece, numbers

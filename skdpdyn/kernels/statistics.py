@@ -166,8 +166,10 @@ def _padded(size):
 
 
 @inner
-def _factor(square, radius):
-    """Return the factor that brings a row with this squared norm into the ball."""
+def _factor(square, radius, most):
+    """Return the factor that brings a row with this squared norm into the ball; NaN: too long."""
+    if not square <= most:
+        return np.nan
     norm = np.sqrt(square)
     return radius / (norm if norm > radius else radius) if radius < np.inf else 1.0
 
@@ -432,7 +434,7 @@ def _of_dense(
             for r in range(size):
                 weight[r] = row_weight[first + r] if row_weight.size else 1.0
                 length[r] = scale[r]
-                scale[r] = _factor(scale[r], of.radius)
+                scale[r] = _factor(scale[r], of.radius, of.most)
             if kind == SUM:
                 _add_sum(X, first, size, scale, weight, out)
                 continue
@@ -499,7 +501,7 @@ def _of_csr(
                 v = np.float64(values[p])
                 square += v * v
             within &= square <= of.most
-            factor = _factor(square, of.radius)
+            factor = _factor(square, of.radius, of.most)
             square = 0.0
             for p in range(first, last):
                 v = values[p] * factor * scales[columns[p]]
@@ -642,6 +644,10 @@ def compiled_limit(dtype):
 # --- passes -------------------------------------------------------------------------------------
 
 
+class LongRows(ValueError):
+    """Some rows are too long to square: whoever asked asks again, with these rows shortened."""
+
+
 class RowPass:
     """A pass over rows in memory; call it for some chunks.
 
@@ -664,12 +670,14 @@ class RowPass:
     row_weight : ndarray of shape (n_samples,) or None, default=None
         Weights of rows; empty or None for 1.
     numbers : tuple of ndarray of shape (n_samples,) or None, default=None
-        Where factors and lengths of rows are written.
+        Where factors and lengths of rows are written; the factor of a row that is too long is NaN.
+    any_length : bool, default=False
+        Whether such rows may be there.
     """
 
     def __init__(
         self, X, ball, kind, *, centre=None, weights=None, thresholds=(), y=None, row_weight=None,
-        numbers=None,
+        numbers=None, any_length=False,
     ):  # fmt: skip
         n_features = X.shape[1]
         family = Ranged if isinstance(X, InRanges) else Dense if isinstance(X, np.ndarray) else Csr
@@ -696,6 +704,7 @@ class RowPass:
         ball = ball._replace(columns=float(n_features), mapped=mapped)
         self._arguments = rows, row_weight, y, ball, shift, scales, matrix.ravel()
         self._kind = kind
+        self._any_length = any_length
         self._grid = np.array(thresholds, np.float64)
         self._numbers = numbers or (_NONE, _NONE)
         self._room = 0 if is_sparse else _BLOCK * width
@@ -706,17 +715,14 @@ class RowPass:
 
         Raises
         ------
-        ValueError
-            If a row is too large for its norm to be computed.
+        LongRows
+            If a row is too long for its norm to be squared.
         """
         room = aligned_empty(self._room), aligned_empty(self._room)
         chunks = self._kind, self._grid, edges, first, last
-        if not self._kernel(*self._arguments, *chunks, *self._numbers, sums, totals, *room):
-            most = self._arguments[3].most
-            raise ValueError(
-                f"X holds rows whose norm exceeds {np.sqrt(most):.2g}, the largest that "
-                f"{self._arguments[2].dtype} can train on: rescale X"
-            )
+        within = self._kernel(*self._arguments, *chunks, *self._numbers, sums, totals, *room)
+        if not (within or self._any_length):
+            raise LongRows("rows are too long: shorten them, see `skdpdyn.data.rows.in_reach`")
 
 
 class TargetPass:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.schema import apply_schema, said_of
 from skdpdyn.data.ranges import Ranges
-from skdpdyn.data.rows import canonical_rows, row_factors, row_norms
+from skdpdyn.data.rows import canonical_rows, in_reach, row_factors, row_norms
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS
@@ -469,7 +469,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if self.conditioning_ is not None:
             products = self._conditioned_products(X, coef, self.conditioning_.row_map)
             return products if self.ranges_ is None else products + X.dtype.type(moved)
-        scale = row_factors(row_norms(X), self.data_norm_, X).astype(X.dtype, copy=False)
+        norms, X = in_reach(row_norms, X)
+        scale = row_factors(norms, self.data_norm_, X).astype(X.dtype, copy=False)
         products = X @ coef.T.astype(X.dtype, copy=False)
         products = products * (scale[:, None] if products.ndim == 2 else scale)
         return products if self.ranges_ is None else products + X.dtype.type(moved)
@@ -483,7 +484,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 "X.toarray()"
             )
         with silent_arithmetic():
-            scale, offset, _ = row_map.factors(X)
+            (scale, offset, _), X = in_reach(row_map.factors, X)
             products = X @ coef.T.astype(X.dtype, copy=False)
             scale = (scale * row_map.norm).astype(X.dtype)
             products = products * (scale[:, None] if products.ndim == 2 else scale)

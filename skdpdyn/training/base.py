@@ -101,7 +101,6 @@ _HARMLESS = (
     "Classification metrics can't handle a mix of",
     "Sample weights must be 1D array or scalar",
     "sample_weight.shape == ",
-    "X holds rows whose norm exceeds",
     "X holds dates or times",
     "X holds columns that are not numbers",
     "X is a malformed sparse array",

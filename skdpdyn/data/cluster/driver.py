@@ -33,7 +33,6 @@ _REFUSALS = {
     "X.compute_chunk_sizes(), and give y the partitions of X",
     worker.UNREADABLE: "a partition could not be read as numbers. (What it holds may be private: "
     "the error stays on the worker)",
-    worker.LONG: "X holds rows whose norm exceeds the largest that can be trained on: rescale X",
     worker.MALFORMED: "X is a malformed sparse array: its indices are not those of its shape",
     worker.MASKED: _MASKED,
     worker.KIND: "some partitions are sparse and others dense, or X._meta is not of their kind: "
