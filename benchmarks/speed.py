@@ -288,7 +288,6 @@ def write_rows(folder, n_samples):
 def measure_rows(folder, where):
     """Fit in a new process, and print seconds of CPU and wall, and bytes a row."""
     from skdpdyn.data import ParquetRows
-    from skdpdyn.data.files import ArrayFile
 
     def opened(folder, where):
         if where == "parquet":
@@ -298,7 +297,6 @@ def measure_rows(folder, where):
 
     (folder / "few").mkdir(exist_ok=True)
     write_rows(folder / "few", 1000)
-    ArrayFile.least_bytes = 0  # also few rows are read in order
     binary(n_jobs=1).fit(*opened(folder / "few", where))  # compiles
     X, y = opened(folder, where)
     before = peak_cleared()

@@ -121,7 +121,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         low, high = checked_pair(self.feature_range, "feature_range")
         checked_choice(self.missing, "missing", ["error", "pass", "indicator"])
-        with all_or_nothing(self) as scaler:
+        with all_or_nothing(self, X) as scaler:
             validated(scaler, form_of(X), dtype=DTYPES, ensure_all_finite=_finite(self.missing))
             bounds = apply_schema(copy(self)).bounds
             scaler.bounds_ = _bounds_of(scaler, "bounds", bounds)
@@ -254,7 +254,7 @@ class RowMapper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self : object
             The transformer. If an error is raised, it is left as it was before.
         """
-        with all_or_nothing(self) as mapper:
+        with all_or_nothing(self, X) as mapper:
             validated(mapper, form_of(X), accept_sparse="csr", dtype=DTYPES)
             mapper._row_map(mapper.n_features_in_)
         return self
@@ -460,7 +460,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             If ``random_state`` is an int.
         """
         check_random_state(self.random_state)
-        with all_or_nothing(self) as scaler, silent_arithmetic():
+        with all_or_nothing(self, X, groups) as scaler, silent_arithmetic():
             scaler._fit(X, groups, unit_of(groups, unit))
         return self
 

@@ -283,6 +283,18 @@ MUTATIONS = [
         "tests/test_one_road.py -k hands_over",
     ),
     Mutation(
+        "a file that is cut short is read",
+        "if pages.size() < start + len(pages):",
+        "if pages.size() < start:",
+        "tests/test_files.py -k short_file",
+    ),
+    Mutation(
+        "a file that changed is fitted",
+        "if self._seen() != self._state:",
+        "if self._seen() is None:",
+        "tests/test_files.py -k changes_leaves",
+    ),
+    Mutation(
         "the trials of a search print",
         'quiet = {"verbose": False, "memory": None}',
         'quiet = {"memory": None}',

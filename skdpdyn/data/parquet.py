@@ -208,7 +208,7 @@ class _Decoded:
                 yield X, y
             if file is not None and sum(map(len, map(_places, targets))) == shape[0]:
                 self._y = _joined(targets)
-                self.X = ArrayFile(file.fileno(), 0, shape, dtype)
+                self.X = ArrayFile(file.fileno(), shape, dtype)
 
     def portions(self, edges):
         """Yield rows between edges, with their targets."""

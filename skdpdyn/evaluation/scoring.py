@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdpdyn.core.noise import check_random_state, seed_leaks
 from skdpdyn.core.schema import facts_of
 from skdpdyn.core.spending import Share, buying, scaled_to
+from skdpdyn.data.files import UnchangedFiles
 from skdpdyn.data.persons import unit_of
 from skdpdyn.evaluation.counts import WEIGHTS, WEIGHTS_SHARE, counted
 from skdpdyn.evaluation.estimates import checked_confidence
@@ -166,7 +167,7 @@ def evaluate(
     quantile = float(special.ndtri((1 + checked_confidence(confidence)) / 2))
     adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
     quoting_no_records(check_is_fitted, model)
-    with silent_arithmetic():
+    with silent_arithmetic(), UnchangedFiles(X, y, groups, exposure, sample_weight):
         limits = {"target_bounds": target_bounds, "largest_error": largest_error}
         if target_bounds is None and is_regressor(model):
             limits["target_bounds"] = facts_of(schema).get("target_bounds")

@@ -19,6 +19,7 @@ from skdpdyn.core.rules import strength_of
 from skdpdyn.core.schema import apply_schema, facts_of, said_of
 from skdpdyn.core.spending import Share, Spending, buying, total_of, vocabulary_of
 from skdpdyn.data.base import Rows
+from skdpdyn.data.files import UnchangedFiles
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
@@ -257,10 +258,11 @@ PrivateRidge
     facts = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
     bounds, categories = _declared(model, facts, bounds, categories)
     robust = robust or getattr(model, "weight_bounds", None) is not None
+    files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
     no_cells = categories is None and not len(gaps)
     cells = None if no_cells else Cells.of(X, categories, bounds, gaps)
     X = X if cells is None else cells.numbers
-    with silent_arithmetic(), read(model, X, y, groups, exposure) as reading:
+    with silent_arithmetic(), files, read(model, X, y, groups, exposure) as reading:
         weights = _weights(model, sample_weight, at_risk, reading.X.shape[0])
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         reading, request = resolved(model, reading)

@@ -404,8 +404,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Rows
-            Finite rows. Those longer than ``data_norm`` are scaled down to it. Of a large memory
-            map some rows at a time are read in order: no array is made.
+            Finite rows. Those longer than ``data_norm`` are scaled down to it. Of a memory map in C
+            order, of float64 or float32, no copy is made.
         y : array-like of shape (n_samples,) or None, default=None
             Targets. None where ``X`` is a source of rows, which has them.
         groups : array-like of shape (n_samples,), default=None
@@ -449,7 +449,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             If labels or target bounds are taken from y, or ``random_state`` is an int.
         """
         weight = weights_in_fit(self, not_taken)
-        with all_or_nothing(self) as model, silent_arithmetic():
+        with all_or_nothing(self, X, y, groups, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, equal_rows, weight=weight))
         remember_rows(self, X)
         return self

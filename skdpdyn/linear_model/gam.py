@@ -702,7 +702,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         weight = weights_in_fit(self, not_taken)
         if exposure is not None and self.loss != "poisson":
             raise ValueError("exposure goes with loss='poisson'")
-        with all_or_nothing(self) as model, silent_arithmetic():
+        with all_or_nothing(self, X, y, groups, exposure, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, exposure=exposure, weight=weight))
         remember_rows(self, X)
         return self

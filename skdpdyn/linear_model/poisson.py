@@ -172,7 +172,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             If target bounds are taken from y, or ``random_state`` is an int.
         """
         weight = weights_in_fit(self, not_taken)
-        with all_or_nothing(self) as model, silent_arithmetic():
+        with all_or_nothing(self, X, y, groups, exposure, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, equal_rows, exposure, weight))
         remember_rows(self, X)
         return self

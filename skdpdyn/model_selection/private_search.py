@@ -308,7 +308,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
         check_verbose(self.verbose)
-        with all_or_nothing(self) as search, silent_arithmetic():
+        with all_or_nothing(self, X, y, groups, exposure) as search, silent_arithmetic():
             search._fit(X, y, groups, exposure, unit_of(groups, unit))
         remember_rows(self, X)
         return self

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdpdyn.core.noise import seed_leaks, source_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
+from skdpdyn.data.files import UnchangedFiles
 from skdpdyn.data.rows import check_indices
 from skdpdyn.exceptions import (
     CalibrationError,
@@ -125,16 +126,17 @@ _Estimator = TypeVar("_Estimator")
 
 
 @contextmanager
-def all_or_nothing(estimator: _Estimator) -> Iterator[_Estimator]:
+def all_or_nothing(estimator: _Estimator, *data: Any) -> Iterator[_Estimator]:
     """Fit a copy and publish its attributes at once, so that no error or thread leaves a mixture.
 
     Yields the copy. Its fitted attributes (names that end in an underscore) replace those of the
-    estimator at the end.
+    estimator at the end, if no file that an array of ``data`` is in has changed by then.
     """
     copy = object.__new__(type(estimator))
     copy.__dict__ = dict(vars(estimator))
     try:
-        yield copy
+        with UnchangedFiles(*data):
+            yield copy
     except Exception as error:
         # every function that reads X and y in a fit is called by `quoting_no_records`
         error.quotes_no_record = True  # type: ignore[attr-defined]

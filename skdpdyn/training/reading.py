@@ -12,15 +12,13 @@ from sklearn.base import is_regressor
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.coded import Coded
-from skdpdyn.data.files import MappedRows, file_of_rows
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import canonical_rows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.training.additive import read_cells, streamed_cells
 from skdpdyn.training.base import DTYPES, validated
-from skdpdyn.training.parameters import solver_of
-from skdpdyn.training.targets import NO_EXPOSURES, Target, as_labels
+from skdpdyn.training.targets import Target, as_labels
 from skdpdyn.training.values import DataFacts
 
 
@@ -142,7 +140,7 @@ def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Rea
         if expands:
             X, target = _streamed_cells(model, X)
     else:
-        X, target = _arrays(model, X, y, groups, exposure)
+        X, target = _arrays(model, X, y, exposure)
     with closing(X) if isinstance(X, Rows) else nullcontext():
         codes = None if groups is None else person_codes(groups, X.shape[0])
         yield Reading(X, target, codes)
@@ -170,20 +168,14 @@ def _source(model, X, y, groups, exposure):
     return target
 
 
-def _arrays(model, X, y, groups, exposure):
-    """Return rows in memory, or a table of them that is read in order, and the target."""
+def _arrays(model, X, y, exposure):
+    """Return rows in memory and the target."""
     y = as_labels(y, getattr(model, "classes", None))
     if model.family.expand is not None:
         return _cells(model, X, y, exposure)
     if _are_plain(X, y):
         _know_columns(model, X.shape[1], None)
     else:
-        # of every map: reading from a file that has become too short would end the process
-        file = file_of_rows(X)
-        if file is not None and groups is None and solver_of(model).streams:
-            if file.nbytes >= file.least_bytes:
-                return _mapped(model, file, y, exposure)
-            X = file.part(0, len(X))
         options = {"dtype": DTYPES, "order": "C", "y_numeric": is_regressor(model)}
         X, y = validated(model, X, y, accept_sparse="csr", **options)
         X = canonical_rows(X)
@@ -224,18 +216,6 @@ def _targets(model, n_rows, y):
     stand_in = np.broadcast_to(np.zeros(1), (n_rows, 1))
     _, y = validated(model, stand_in, y, dtype=DTYPES, y_numeric=is_regressor(model))
     return y
-
-
-def _mapped(model, file, y, exposure):
-    """Return rows that are read in order, and the target, of which nothing is kept."""
-    y = _targets(model, file.shape[0], y)
-    _know_columns(model, file.shape[1], None)
-    targets = model.family.targets
-    target = targets.read(model, y if targets.public(model) is None else None)
-    exposure = None if exposure is None else np.asanyarray(exposure)
-    if exposure is not None and exposure.shape != y.shape:
-        raise ValueError(NO_EXPOSURES)
-    return MappedRows(file, y, exposure), replace(target, values=None, exposure=None)
 
 
 def _know_columns(model, n_features, names):
