@@ -243,7 +243,7 @@ FAULTS = {
     "missing": (lambda X, y: _with(X, y, -1, 2, np.nan), r"columns \[2\] hold missing"),
     "infinite": (lambda X, y: _with(X, y, -1, 0, np.inf), r"columns \[0\] hold missing"),
     "masked": (lambda X, y: (np.ma.masked_greater(X, 1.0), y), "masked cells"),
-    "label": (lambda X, y: (X, y.astype(str)), "not in classes"),
+    "label": (lambda X, y: (X, y.astype(str)), "targets that cannot be read"),
     "text": (lambda X, y: (X.astype("U9"), y), "could not be read as numbers"),
     "dates": (lambda X, y: (X.astype("M8[s]"), y), "could not be read as numbers"),
     "sparse": (lambda X, y: (sparse.csr_array(X), y), "sparse and others dense"),

@@ -157,6 +157,17 @@ def test_sources_of_rows_give_the_bits_of_an_array(labels, tmp_path):
     np.testing.assert_array_equal(model.fit(rows, None).coef_, found)
 
 
+def test_a_value_that_is_no_category_is_in_none_of_its_columns(tmp_path):
+    colours = np.array(["red", "blue", "grey"])[np.arange(N) % 3]
+    table = pyarrow.table({"x": np.ones(N), "colour": colours, "y": np.arange(N) % 2})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    known = {"colour": ["blue", "red"]}
+    rows = ParquetRows(tmp_path / "rows.parquet", target="y", categories=known)
+    found = np.vstack([X for X, _ in rows.read()])
+    of_colours = np.column_stack([colours == "blue", colours == "red"])
+    np.testing.assert_array_equal(found[:, 1:], of_colours)
+
+
 @pytest.mark.parametrize(
     ("classes", "of"),
     [

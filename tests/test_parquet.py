@@ -197,7 +197,6 @@ FAULTS = {
     "nan": (lambda path: _with_last(path, "b", float("nan")), r"columns \['b'\] hold missing"),
     "null": (lambda path: _with_last(path, "b", None), "column 'b' holds missing values"),
     "target": (lambda path: _with_last(path, "bought", None), "column 'bought' holds missing"),
-    "category": (lambda path: _with_last(path, "colour", "violet"), "'colour' holds values that"),
 }
 
 

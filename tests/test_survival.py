@@ -40,6 +40,8 @@ def test_rows_of_persons_and_periods():
     np.testing.assert_array_equal(at_risk, groups != 2)
     np.testing.assert_array_equal(y, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
     np.testing.assert_array_equal(X[:, :2].sum(axis=1), [0, 1, 0, 0, 0, 1, 1, 0, 1, 0])
+    _, other, *_ = person_periods([0.5, 0.5], [1, "cancer"], [1, 2])
+    np.testing.assert_array_equal(other, [1, 0])
     pandas = pytest.importorskip("pandas")
     frame, *_ = person_periods([1.5], [0], [1, 2, 3], pandas.DataFrame({"age": [40]}))
     assert list(frame) == ["period to 2", "period to 3", "age"]
@@ -50,7 +52,7 @@ def test_rows_of_persons_and_periods():
     [
         (([1.0], [1], [2, 1]), "times=.* must be two or more increasing"),
         (([0.0], [1], [1, 2]), "durations must hold finite numbers > 0 only"),
-        (([1.0], [7], [1, 2]), "events must hold 0 or 1 only"),
+        (([1.0], np.array(["1"]), [1, 2]), "labels that are not in"),
         (([1.0], [1, 0], [1, 2]), "one number for each person"),
         (([1.0], [1], [1, 2], [[1], [2]]), "X has 2 rows, and durations 1"),
     ],

@@ -41,7 +41,7 @@ class ParquetRows(StreamedRows):
     columns : sequence of str or None, default=None
         Names of the columns to learn from, in order. None: all but the target and the exposure.
     categories : mapping from str to sequence or None, default=None
-        All values that a column may have, by its name; others are refused.
+        Values that a column may have, by its name; of others all columns are 0.
     exposure : str or None, default=None
         Name of the column of exposures, where the target is a count, for
         `skdpdyn.PrivatePoissonRegressor`.
@@ -292,17 +292,13 @@ class _Categories:
         self.feature_names = [f"{name}_{value}" for value in categories]
 
     def write(self, values, out):
-        """Write 1 where a row has a category, and 0 elsewhere."""
+        """Write 1 where a row has a category, and 0 elsewhere: everywhere for other values."""
         labels = _labels(values)
         places = np.array([self._places.get(value, -1) for value in labels.values.tolist()])
         places = places.astype(np.intp)[labels.codes]
-        if np.any(places < 0):
-            raise refuse(
-                f"column {self.name!r} holds values that are not in its categories: pass every one "
-                "that can occur"
-            )
         out[...] = 0
-        out[np.arange(len(out)), places] = 1
+        known = np.flatnonzero(places >= 0)
+        out[known, places[known]] = 1
 
 
 def _column(field, categories):

@@ -9,6 +9,7 @@ from scipy import special
 
 from skdpdyn.inference.table import PrivateSummary
 from skdpdyn.training.base import quoting_no_records
+from skdpdyn.training.targets import as_labels, codes_of
 
 
 def person_periods(
@@ -32,7 +33,8 @@ def person_periods(
     durations : array-like of shape (n_persons,)
         Time of each person's event, or until when there was none: finite, above 0.
     events : array-like of shape (n_persons,)
-        Whether the event happened: 0 or 1.
+        Whether the event happened: 0 or 1. Another number is another event, such as a death of
+        another cause: it counts as 0.
     times : array-like of shape (n_periods,)
         Ends of the periods, public: increasing numbers above 0. A person whose duration is beyond
         the last counts as without an event at its end; one who is censored in the first half of a
@@ -71,7 +73,7 @@ def person_periods(
     """
     times = np.asarray(times, dtype=np.float64)
     durations = quoting_no_records(np.asarray, durations, dtype=np.float64)
-    events = quoting_no_records(np.asarray, events)
+    events = quoting_no_records(np.asarray, as_labels(events, [0, 1]))
     if times.ndim != 1 or times.size < 2 or not (times[0] > 0 and np.all(np.diff(times) > 0)):
         raise ValueError(f"times={times.tolist()!r} must be two or more increasing numbers > 0")
     n_rows = durations.size if X is None else len(X)
@@ -79,18 +81,18 @@ def person_periods(
     for holds, message in (
         (alike, "durations and events must hold one number for each person"),
         (np.isfinite(durations) & (durations > 0), "durations must hold finite numbers > 0 only"),
-        (np.isin(events, (0, 1)), "events must hold 0 or 1 only: whether the event happened"),
         (n_rows == durations.size, f"X has {n_rows} rows, and durations {durations.size}"),
     ):
         if not np.all(holds):
             raise ValueError(message)
+    happens = codes_of(events, np.array([0, 1])) == 1
     last = np.minimum(np.searchsorted(times, durations), times.size - 1)
-    early = (events == 0) & (durations < (np.append(0.0, times)[last] + times[last]) / 2)
+    early = ~happens & (durations < (np.append(0.0, times)[last] + times[last]) / 2)
     at_risk = ~(early & (last == 0))
     last = np.maximum(last - early, 0)
     groups = np.repeat(np.arange(durations.size), last + 1)
     period = np.arange(groups.size) - np.repeat(np.cumsum(last + 1) - last - 1, last + 1)
-    happens = (events == 1) & (durations <= times[-1])
+    happens &= durations <= times[-1]
     y = (happens[groups] & (period == last[groups])).astype(np.int64)
     rows = (period[:, None] == np.arange(1, times.size)).astype(np.float64)
     if hasattr(X, "iloc"):
