@@ -26,6 +26,8 @@ from scipy import optimize
 from scipy.special import expit
 
 from benchmarks._common import ROOT, loaded, mean_and_error, parser, problem, run_parts, splits
+from benchmarks.rivals.bassily_sgd import BassilySGD
+from benchmarks.rivals.dp_svrg import DPSVRG
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core import rules
 from skdpdyn.exceptions import CalibrationError
@@ -37,22 +39,22 @@ from skdpdyn.privacy import (
     least_noise,
     tightest,
 )
-from skdpdyn.solvers import SOLVERS, NoisyGD
+from skdpdyn.solvers import DPSGD, NoisyGD, ObjectivePerturbation, OutputPerturbation
 from skdpdyn.training.plan import plan
 from skdpdyn.training.request import request_of
 
 SCALING = 0.25  # of the intercept column
-WORST = {"n_steps": "worst_case"}
+WORST = NoisyGD(n_steps="worst_case")
 ROWS = (
-    ("noisy GD, last iterate", "noisy_gd", {}, {}),
-    ("noisy GD, last iterate, worst-case steps", "noisy_gd", WORST, {}),
-    ("noisy GD, composition", "noisy_gd", {}, {"bound": "composition"}),
-    ("noisy GD, composition, worst-case steps", "noisy_gd", WORST, {"bound": "composition"}),
-    ("noisy SGD, Bassily et al.", "bassily_sgd", {}, {}),
-    ("DP-SVRG, Wang et al.", "dp_svrg", {}, {}),
-    ("DP-SGD", "dp_sgd", {}, {}),
-    ("output perturbation", "output_perturbation", {}, {}),
-    ("objective perturbation", "objective_perturbation", {}, {}),
+    ("noisy GD, last iterate", NoisyGD(), {}),
+    ("noisy GD, last iterate, worst-case steps", WORST, {}),
+    ("noisy GD, composition", NoisyGD(), {"bound": "composition"}),
+    ("noisy GD, composition, worst-case steps", WORST, {"bound": "composition"}),
+    ("noisy SGD, Bassily et al.", BassilySGD(), {}),
+    ("DP-SVRG, Wang et al.", DPSVRG(), {}),
+    ("DP-SGD", DPSGD(), {}),
+    ("output perturbation", OutputPerturbation(), {}),
+    ("objective perturbation", ObjectivePerturbation(), {}),
 )
 BOUNDS = "composition", "langevin", "last_iterate"
 CONVERGING = {  # data, rows, alpha, further parameters
@@ -140,7 +142,7 @@ def table1(asked, alpha=1e-2):
         print(f"delta=1/n^2, {n_fits} fits; risk {risk.least:.4f}, excess {at_zero:.4f} at 0")
         print(f"{'solver':<41} {'excess':>8} {'+-':>8} {'gradients / n':>14} {'noise':>8}", end="")
         print(f" {'seconds':>8}  bound")
-        for title, name, parameters, options in ROWS:
+        for title, solver, options in ROWS:
             model = PrivateLogisticRegression(
                 epsilon,
                 alpha=alpha,
@@ -148,7 +150,7 @@ def table1(asked, alpha=1e-2):
                 classes=[0, 1],
                 intercept_scaling=SCALING,
                 conditioning=None,  # all minimise the same function
-                solver=SOLVERS[name](**parameters),
+                solver=solver,
                 **options,
             )
             start = time.perf_counter()

@@ -47,8 +47,6 @@ from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import Budget
 from skdpdyn.solvers import (
     DPSGD,
-    DPSVRG,
-    BassilySGD,
     NoisyGD,
     NoisySGD,
     ObjectivePerturbation,
@@ -709,8 +707,6 @@ WAYS_OUT = {
     "dp_sgd uniform": fit(by(DPSGD(n_steps=4, batch_size=30, average="uniform", radius=3.0))),
     "dp_sgd weighted": fit(by(DPSGD(n_steps=4, batch_size=30, momentum=0.5, average="weighted"))),
     "dp_sgd persons": fit(by(DPSGD(n_steps=4, batch_size=15)), **PERSONS),
-    "bassily_sgd": fit(by(BassilySGD(n_steps=80))),
-    "dp_svrg": fit(by(DPSVRG(n_rounds=2, n_inner=3, batch_size=30))),
     "output_perturbation": fit(by(OutputPerturbation())),
     "output_perturbation permutation": fit(
         by(OutputPerturbation("permutation_sgd", n_epochs=2, batch_size=16))

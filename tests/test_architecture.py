@@ -62,7 +62,7 @@ LAYERS = {
     (6, 11): "data/__init__ data/cluster/driver data/parquet",
     (6, 12): "data/cluster/dask",
     (7, 0): "solvers/base solvers/minimise solvers/steps",
-    (7, 1): "solvers/batches solvers/literature/*",
+    (7, 1): "solvers/batches",
     (7, 2): "solvers/*",
     (7, 3): "solvers/__init__",
     (8, 0): "datasets/_tables training/base",

@@ -31,8 +31,6 @@ from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import (
     DPSGD,
-    DPSVRG,
-    BassilySGD,
     NoisyGD,
     NoisySGD,
     ObjectivePerturbation,
@@ -503,9 +501,6 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy():
             counts.fit(far, far_y, exposure=exposure)
     with pytest.raises(ValueError, match="groups needs all rows in memory"):
         PrivateLogisticRegression(**BINARY).fit(far, far_y, groups=far_y)
-    for solver in (BassilySGD(), DPSVRG()):
-        with pytest.raises(ValueError, match="needs all rows in memory, and X is a ClusterRows"):
-            PrivateLogisticRegression(**BINARY, solver=solver).fit(far, far_y)
 
 
 def test_errors_of_a_cluster_quote_no_record(here, monkeypatch):

@@ -366,9 +366,8 @@ def ways():
         (PrivateGAMRegressor(30.0, target_bounds=(-2, 2), **additive), frame, X[:, 0]),
     ]
     start = clone(MODELS["logistic"][0]).fit(X, LABELS)
-    quick = {"bassily_sgd": SOLVERS["bassily_sgd"](n_steps=50)}
     options = [
-        *({"solver": quick.get(name, name)} for name in ("auto", *SOLVERS)),
+        *({"solver": name} for name in ("auto", *SOLVERS)),
         *({"adjacency": "add_remove"}, {"class_weight": "private"}),
         *({"conditioning": None}, {"fit_intercept": False}, {"start": start}),
         {"schema": skdpdyn.Schema(classes=["no", "yes"], target_bounds=(-2, 2))},

@@ -253,7 +253,7 @@ NO_PROOF = [NoisySGD(sampling=sampling) for sampling in ("cyclic", "one_pass")]
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        *[({"solver": of}, "no proof for persons") for of in (*NO_PROOF, "dp_svrg", "bassily_sgd")],
+        *[({"solver": of}, "no proof for persons") for of in NO_PROOF],
         ({"solver": "objective_perturbation"}, "max_rows_per_person"),
         ({"max_rows_per_person": 0}, "max_rows_per_person"),
         ({"max_rows_per_person": 1.5}, "max_rows_per_person"),

@@ -1,23 +1,39 @@
 """The rivals of the literature do what their records say: DP-SVRG, and Bassily's SGD."""
 
+import importlib
 import math
+import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+import releases
 from problems import generator, problem
 from reference import gradients, shortened
+from releases import by, fit, training
 from scipy import sparse, stats
 from spending import spent
+from test_spent import check, without
 
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.noise import release
 from skdpdyn.data.local import LocalRows
 from skdpdyn.privacy import Composition, PoissonSubsampled
-from skdpdyn.solvers import DPSVRG, BassilySGD
-from skdpdyn.solvers.literature import dp_svrg
 
+sys.path.append(str(Path(__file__).parents[1]))  # also where tests run on an installed package
+dp_svrg = importlib.import_module("benchmarks.rivals.dp_svrg")
+BassilySGD = importlib.import_module("benchmarks.rivals.bassily_sgd").BassilySGD
+DPSVRG = dp_svrg.DPSVRG
+WAYS = {
+    "bassily_sgd": fit(by(BassilySGD(n_steps=80))),
+    "dp_svrg": fit(by(DPSVRG(n_rounds=2, n_inner=3, batch_size=30))),
+    # its one draw is of the first record
+    "one step of one record": fit(
+        by(BassilySGD(n_steps=1), partial(releases.logistic, random_state=25, **without))
+    ),
+}
 LOSSES = {"logistic": logistic, "squared": squared, "softmax": softmax(3)}
 
 
@@ -71,6 +87,25 @@ def svrg_by_numpy(objective, mechanism, X, y, rng):
             path.append(theta)
         snapshot = np.mean(path, axis=0)
     return snapshot
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_release_of_a_rival_comes_near_to_its_limit_and_not_beyond(way):
+    assert not check(training(WAYS[way])(2), way, 2)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("solver", [BassilySGD(n_steps=20), DPSVRG(n_rounds=2, n_inner=3)])
+def test_a_rival_costs_what_it_says_before_and_after(solver, adjacency):
+    X, y = rows()
+    model = PrivateLogisticRegression(classes=[0, 1], solver=solver, adjacency=adjacency)
+    cost = model.privacy_cost(*X.shape)
+    first, again = (model.set_params(random_state=0).fit(X, y).coef_ for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert model.privacy_ == cost
+    assert cost.epsilon(model.delta_) == pytest.approx(1.0, rel=1e-3)
+    with pytest.raises(ValueError, match="no proof for persons"):
+        model.fit(X, y, groups=np.arange(40))
 
 
 # --- DP-SVRG --------------------------------------------------------------------------------------

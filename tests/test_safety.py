@@ -576,7 +576,7 @@ long = (NoisyGD(n_steps=3000), NoisySGD(n_epochs=300), DPSGD(n_steps=20_000, bat
 costly = model(adjacency="add_remove", solver=DPSGD(n_steps=1_000_000, batch_size=100))
 cases = {
     **{str(solver): (one := model(solver=solver), lambda one=one: one.fit(X, y))
-       for solver in ("bassily_sgd", "dp_svrg", *long)},
+       for solver in long},
     "accounting": (costly, lambda: costly.privacy_cost(20_000, 20)),
     "sufficient_statistics": (ridge, lambda: ridge.fit(X, y)),
     "counts": (one := PrivatePoissonRegressor(target_bounds=(0, 1)), lambda one=one: one.fit(X, y)),

@@ -50,7 +50,6 @@ DP_SGD = [{"batch_size": 1, "n_steps": 20}, {"momentum": 0.5, "average": "weight
 SAMPLINGS = {"cyclic": 2, "shuffled_once": 2, "without_replacement": 6}
 VARIANTS = {
     "dp_sgd": DP_SGD,
-    "dp_svrg": [{"batch_size": 2}],
     "noisy_gd": [{"n_steps": "worst_case"}, {"radius": 0.5}],
     "noisy_sgd": [
         *({"sampling": name, "batch_size": 2, "n_epochs": of} for name, of in SAMPLINGS.items()),
@@ -69,8 +68,7 @@ VARIANTS = {
 ONE_PARAMETER = {"noisy_sgd": [{"sampling": "one_pass", "distribution": "laplace"}]}
 """Those for problems of a single parameter."""
 
-SHORT = {"bassily_sgd": {"n_steps": 20}, "dp_svrg": {"n_rounds": 2, "n_inner": 3}}
-SHORT["noisy_sgd"] = {"sampling": "cyclic", "n_epochs": 2}
+SHORT = {"noisy_sgd": {"sampling": "cyclic", "n_epochs": 2}}
 """Hyperparameters of a few steps, where the defaults take long on a thousand rows."""
 
 ADJACENCIES = ["replace_one", "add_remove"]
@@ -113,16 +111,8 @@ def each_of(problems):
 
 
 def defaults_of(cases):
-    """Return every estimator with every solver that learns its loss; with those of the literature,
-    which take minutes, a classifier and a regressor of ours.
-    """
-    few = [case for case in cases if case in (LOGISTIC, RIDGE)]
-    return [
-        (case, name)
-        for name in SOLVERS
-        for case in (few if ".literature." in SOLVERS[name].__module__ else cases)
-        if learns(name, case)
-    ]
+    """Return every estimator with every solver that learns its loss."""
+    return [(case, name) for name in SOLVERS for case in cases if learns(name, case)]
 
 
 DEFAULTS = defaults_of(CASES)

@@ -48,7 +48,6 @@ from skdpdyn.model_selection.private_search import SCORE, SHARED, TRIALS
 from skdpdyn.privacy import Composition, Selection, Vocabulary
 from skdpdyn.solvers import (
     DPSGD,
-    BassilySGD,
     NoisyGD,
     NoisySGD,
     OutputPerturbation as OutputPerturbationSolver,
@@ -318,10 +317,6 @@ MORE = {
         by(OutputPerturbationSolver(), partial(logistic, data_norm=0.3, **without))
     ),
     "conditioned, small rows": mapped(fit(partial(logistic, data_norm=0.3))),
-    # its one draw is of the first record
-    "one step of one record": fit(
-        by(BassilySGD(n_steps=1), partial(logistic, random_state=25, **without))
-    ),
     "one step of records in order": fit(
         by(NoisySGD("without_replacement", batch_size=40, n_epochs=1), partial(logistic, **without))
     ),

@@ -267,9 +267,6 @@ REFUSED = {
     "cannot train an additive model": lambda way: (
         way.estimator in ADDITIVE and way.solver not in MAPS
     ),
-    "has no proof for persons": lambda way: (
-        way.unit != "record" and way.solver in ("bassily_sgd", "dp_svrg")
-    ),
     "costs more the more rows": lambda way: (
         way.unit == "person" and way.solver == "objective_perturbation"
     ),

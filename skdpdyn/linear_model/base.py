@@ -73,8 +73,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         where the number is not released.
     step_size_ : float or ndarray of shape (n_steps,)
         Step size; an array if it varies by step, as in "noisy_sgd"; absent for a solver without
-        steps and for "bassily_sgd". "noisy_gd" cools its last steps: this is the first step size,
-        and ``mechanism_.step_size`` has all.
+        steps. "noisy_gd" cools its last steps: this is the first step size, and
+        ``mechanism_.step_size`` has all.
     alpha_, clip_, intercept_scaling_, data_norm_ : float
         The values used.
     solver_ : str

@@ -2,8 +2,6 @@
 
 from skdpdyn.solvers.base import Solver
 from skdpdyn.solvers.dp_sgd import DPSGD
-from skdpdyn.solvers.literature.bassily_sgd import BassilySGD
-from skdpdyn.solvers.literature.dp_svrg import DPSVRG
 from skdpdyn.solvers.noisy_gd import NoisyGD
 from skdpdyn.solvers.noisy_sgd import NoisySGD
 from skdpdyn.solvers.objective_perturbation import ObjectivePerturbation
@@ -11,9 +9,7 @@ from skdpdyn.solvers.output_perturbation import OutputPerturbation
 from skdpdyn.solvers.sufficient_statistics import SufficientStatistics
 
 SOLVERS: dict[str, type[Solver]] = {
-    "bassily_sgd": BassilySGD,
     "dp_sgd": DPSGD,
-    "dp_svrg": DPSVRG,
     "noisy_gd": NoisyGD,
     "noisy_sgd": NoisySGD,
     "objective_perturbation": ObjectivePerturbation,
@@ -24,9 +20,7 @@ SOLVERS: dict[str, type[Solver]] = {
 
 __all__ = [
     "DPSGD",
-    "DPSVRG",
     "SOLVERS",
-    "BassilySGD",
     "NoisyGD",
     "NoisySGD",
     "ObjectivePerturbation",

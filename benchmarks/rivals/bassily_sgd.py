@@ -49,7 +49,7 @@ class BassilySGD(Solver):
     --------
     >>> import numpy as np
     >>> from skdpdyn import PrivateLogisticRegression
-    >>> from skdpdyn.solvers import BassilySGD
+    >>> from benchmarks.rivals.bassily_sgd import BassilySGD
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> solver = BassilySGD(n_steps=2000)
     >>> model = PrivateLogisticRegression(8.0, alpha=0.1, classes=[False, True], solver=solver)

@@ -78,7 +78,7 @@ class DPSVRG(Solver):
     --------
     >>> import numpy as np
     >>> from skdpdyn import PrivateLogisticRegression
-    >>> from skdpdyn.solvers import DPSVRG
+    >>> from benchmarks.rivals.dp_svrg import DPSVRG
     >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
     >>> solver = DPSVRG(n_rounds=5, n_inner=10)
     >>> model = PrivateLogisticRegression(epsilon=1.0, classes=[False, True], solver=solver)

@@ -1,1 +1,0 @@
-"""Algorithms of the literature that are kept for comparison."""
