@@ -1,7 +1,10 @@
 """How kernels are compiled."""
 
 import gc
+import os
 import shutil
+import subprocess
+import sys
 
 import numba
 import pytest
@@ -123,3 +126,25 @@ def test_every_kernel_counts_as_source(module, tmp_path, monkeypatch):
     path = package / f"{module.replace('.', '/')}.py"
     path.write_text(path.read_text() + "\n")
     assert digest() != before
+
+
+@needs_compiler
+@pytest.mark.system
+def test_kernels_keep_their_memory_where_nothing_is_optimised(tmp_path):
+    """Their memory is on the stack of who calls them; inlining hid one that was gone."""
+    code = """
+import numpy as np
+from skdpdyn.core.losses import logistic
+from skdpdyn.core.objective import Objective
+from skdpdyn.data.local import LocalRows
+X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
+rows = LocalRows(X, np.zeros(40))
+objective = Objective(logistic, n_samples=40, n_features=3, data_norm=1.0, clip=9.0)
+point = np.ones(3)
+residual = 1 / (1 + np.exp(-rows.factors()[0] * (X @ point)))
+expected = (rows.factors()[0] * residual) @ X
+np.testing.assert_allclose(rows.gradient(objective, point), expected)
+"""
+    settings = os.environ | {"NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-c", code], env=settings, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

@@ -177,12 +177,13 @@ def _(X, array, weights):
 # --- one output, or several -----------------------------------------------------------------------
 
 
-def _zeros_of_one(residual, n_outputs, size):
-    return zeros_on_stack(_ON_STACK, size)
+def _zeros_of_one(residual, n_outputs, zeros):
+    """Return zeros for all outputs: those of the caller, whose stack outlives this function."""
+    return zeros
 
 
-def _zeros_of_several(residual, n_outputs, size):
-    return np.zeros(n_outputs * size)
+def _zeros_of_several(residual, n_outputs, zeros):
+    return np.zeros(n_outputs * zeros.size)
 
 
 def _slopes_of_one(residual, n_outputs, raw, target, slope):
@@ -619,8 +620,8 @@ def gradients(
     rows, apart, step, reach = _streams(residual, X, n_outputs, n_weights, stop - start)
     lanes = (rows + 7) // 8 * 8  # of a stream in a block, in whole vectors
     block = 4 * lanes
-    raw = _zeros(residual, n_outputs, block)
-    slope = _zeros(residual, n_outputs, block)
+    raw = _zeros(residual, n_outputs, zeros_on_stack(_ON_STACK, block))
+    slope = _zeros(residual, n_outputs, zeros_on_stack(_ON_STACK, block))
     target = zeros_on_stack(_ON_STACK, block)
     scale = zeros_on_stack(_ON_STACK, block)
     limit = zeros_on_stack(_ON_STACK, block)

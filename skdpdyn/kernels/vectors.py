@@ -539,7 +539,7 @@ else:  # compiled
         """Return ``size`` zeros on the stack; at most ``capacity``, which is not checked.
 
         Unlike np.zeros it cannot fail, and takes a tenth of a second less to compile. A call in a
-        loop gives the same memory.
+        loop gives the same memory. It is gone when the function that calls this returns.
         """
         kind = types.Array(types.float64, 1, "C")
 
