@@ -58,6 +58,18 @@ MUTATIONS = [
         "tests/test_long_rows.py -k direction",
     ),
     Mutation(
+        "rows that were written to in the middle of a fit are learnt",
+        "if originals.changed() or (",
+        "if (",
+        "tests/test_safety.py -k during",
+    ),
+    Mutation(
+        "a fingerprint is the same in many orders of numbers",
+        "        factors ^= factors >> np.uint64(32)\n",
+        "",
+        "tests/test_safety.py -k fingerprint",
+    ),
+    Mutation(
         "the share of rounding is called mu",
         "    exact: Whole\n    rounding_mu: Tame\n",
         "    exact: Whole\n    rounding_mu: Tame\n    mu = 1e-9\n",

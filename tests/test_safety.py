@@ -23,16 +23,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdpdyn import (
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.spending import Spending
+from skdpdyn.data.base import Rows
 from skdpdyn.data.rows import check_indices
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.inference import private_regression
+from skdpdyn.kernels.sums import fingerprint, finite_fingerprint
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.solvers import SOLVERS
@@ -439,6 +443,112 @@ def test_two_threads_end_with_one_fits_attributes(kind):
     assert described(model) in alone
 
 
+# --- data that change during a fit ----------------------------------------------------------------
+
+
+def given():
+    """What fits take, each an array of its own."""
+    numbers = {"X": DENSE, "y": DENSE[:, 0], "labels": LABELS, "exposure": DENSE[:, 1] + 1}
+    numbers |= {"sample_weight": DENSE[:, 2] + 0.5, "groups": np.arange(N) // 2}
+    numbers["counts"] = np.round(DENSE[:, 0] ** 2 * 9)
+    return {name: of.copy() for name, of in numbers.items()} | {"sparse": sparse.csr_array(DENSE)}
+
+
+CHANGED = {  # what is fitted, on what, and what is written to
+    "rows": ("logistic", {}, ("X", "labels"), "X"),
+    "rows of float32": ("logistic", {}, ("float32", "labels"), "float32"),
+    "rows of batches": ("logistic", {"solver": "dp_sgd"}, ("X", "labels"), "X"),
+    "rows that are sums": ("ridge", {"solver": "sufficient_statistics"}, ("X", "y"), "X"),
+    "rows of a table": ("table", {}, ("X", "labels"), "X"),
+    "sparse values": ("logistic", {}, ("sparse", "labels"), "data"),
+    "sparse columns": ("logistic", {}, ("sparse", "labels"), "indices"),
+    "numbers": ("ridge", {}, ("X", "y"), "y"),
+    "labels": ("logistic", {}, ("X", "labels"), "labels"),
+    "labels of sparse rows": ("logistic", {}, ("sparse", "labels"), "labels"),
+    "targets of cells": ("cells", {}, ("X", "y"), "y"),
+    "exposures": ("counts", {}, ("X", "counts", "exposure"), "exposure"),
+    "weights": ("logistic", {"weight_bounds": (0, 2)}, ("X", "labels", "sample_weight"), None),
+    "persons": ("logistic", {}, ("X", "labels", "groups"), "groups"),
+}
+
+
+def fit_of_changed(case, write, patch):
+    """Fit a case; its data are written to when noise has been drawn for the second time."""
+    kind, options, names, changed = CHANGED[case]
+    data = given()
+    data["float32"] = data["X"].astype(np.float32)
+    rows, target, *others = names
+    keywords = {name: data[name] for name in others}
+    array = data.get(changed or names[-1])
+    if array is None:
+        array = getattr(data["sparse"], changed)
+    record = Spending.note
+    notes = []
+
+    def noted(self, *arguments):
+        notes.append(arguments)
+        if len(notes) == 1 and write:
+            array[-1] = (array[-1] + 1) % 4
+        return record(self, *arguments)
+
+    patch.setattr(Spending, "note", noted)
+    if kind == "table":
+        model = PrivateLogisticRegression()
+        options = {"epsilon": 1.0, "bounds": (-1, 1), "classes": [0, 1], "random_state": 0}
+        private_regression(model, data[rows], data[target], **options)
+    else:
+        makers = MODELS | {"cells": partial(PrivateGAMRegressor, target_bounds=(-1, 1))}
+        model = makers[kind](random_state=0, **options)
+        model.fit(data[rows], data[target], **keywords)
+    assert notes
+    return model
+
+
+def test_data_that_change_during_a_fit_are_refused(monkeypatch):
+    """What bounds a row was computed from what it held when it was read."""
+    for case in CHANGED:
+        with monkeypatch.context() as patch:
+            fit_of_changed(case, False, patch)
+        with monkeypatch.context() as patch, pytest.raises(ValueError, match="data changed during"):
+            fit_of_changed(case, True, patch)
+
+
+def test_a_row_that_grows_between_two_steps_is_refused(monkeypatch):
+    """Factors of the first step let it move the model hundreds of times as far as any row may."""
+    X = DENSE.copy()
+    gradient = Rows.gradient
+    calls = []
+
+    def writing(self, *arguments):
+        calls.append(self)
+        if len(calls) == 3:
+            X[0] = 1e6
+        return gradient(self, *arguments)
+
+    monkeypatch.setattr(Rows, "gradient", writing)
+    model = MODELS["logistic"]()
+    with pytest.raises(ValueError, match="data changed during the fit"):
+        model.fit(X, LABELS)
+    assert len(calls) > 3
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_a_fingerprint_tells_arrays_of_few_numbers_apart():
+    """Also where all that differs is in the highest bits, as of 0 and 1 as floats."""
+    rng = np.random.default_rng(0)
+    for kind in (bool, np.int8, np.float16, np.float32, np.float64, "U3", "M8[D]"):
+        array = (rng.random((50, 7)) < 0.5).astype(int).astype(kind)
+        found = {fingerprint(array)}
+        for _ in range(300):
+            found.add(fingerprint(rng.permuted(array, axis=0)))
+        assert len(found) == 301, kind
+        assert fingerprint(array[::2]) == fingerprint(array[::2].copy())
+    for bad in (math.nan, math.inf, -math.inf):
+        floats = np.array([0.0, -1e30, bad])
+        assert finite_fingerprint(floats) is finite_fingerprint(floats.astype(np.float32)) is None
+        assert finite_fingerprint(floats[:2]) == fingerprint(floats[:2])
+
+
 # --- a search without a trial ---------------------------------------------------------------------
 
 
@@ -547,6 +657,7 @@ from skdpdyn import PrivateLogisticRegression, PrivatePoissonRegressor, PrivateR
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.inference import private_regression
+from skdpdyn.kernels.sums import finite_fingerprint, fingerprint
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.solvers import DPSGD, NoisyGD, NoisySGD, OutputPerturbation

@@ -127,6 +127,13 @@ class Rows(ABC):
         for _, _, sums in opened.values():
             sums.close()
 
+    def changed(self) -> bool:
+        """Return whether rows are others than when a fit began, which is refused then.
+
+        Sources that are read anew in every pass compare what bounds a row as they read it.
+        """
+        return False
+
     def __copy__(self):
         """Return the same rows without the caches of `gradient`."""
         rows = object.__new__(type(self))

@@ -262,7 +262,11 @@ PrivateRidge
     no_cells = categories is None and not len(gaps)
     cells = None if no_cells else Cells.of(X, categories, bounds, gaps)
     X = X if cells is None else cells.numbers
-    with silent_arithmetic(), files, read(model, X, y, groups, exposure) as reading:
+    with (
+        silent_arithmetic(),
+        files,
+        read(model, X, y, groups, exposure, sample_weight) as reading,
+    ):
         weights = _weights(model, sample_weight, at_risk, reading.X.shape[0])
         reading = replace(reading, equal_rows=equal_rows, weights=weights)
         reading, request = resolved(model, reading)

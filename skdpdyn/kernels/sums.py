@@ -10,7 +10,7 @@ import math
 from functools import cache
 
 import numpy as np
-from numba import types
+from numba import config, types
 
 from skdpdyn.kernels.jit import entry, readonly, strict, writable
 
@@ -37,20 +37,54 @@ def _compiled():
     return entry((writable(np.float64, 2), readonly(np.float64, 2)))(_add_rows)
 
 
-def _fingerprint(words):
-    total = np.uint64(0)
-    for i in range(words.size):
-        total += np.uint64(words[i]) * (np.uint64(i) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1))
-    return total
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_EXPONENTS = {4: 0x7F800000, 8: 0x7FF0000000000000}  # their bits are 1 where a float is no number
+
+if config.DISABLE_JIT:
+
+    def _read_through(words, exponent):
+        """Return the fingerprint of words, and how many of them have all bits of an exponent."""
+        numbers = words.astype(np.uint64)
+        factors = np.arange(words.size, dtype=np.uint64) * np.uint64(_MULTIPLIER)
+        factors ^= factors >> np.uint64(32)
+        mixed = numbers ^ numbers >> np.uint64(32)
+        n_infinite = np.count_nonzero(numbers & np.uint64(exponent) == np.uint64(exponent))
+        return int(np.sum(mixed * (factors | np.uint64(1)))), n_infinite
+
+else:
+
+    def _read_through(words, exponent):
+        total = np.uint64(0)
+        n_infinite = 0
+        for i in range(words.size):
+            word = np.uint64(words[i])
+            n_infinite += word & exponent == exponent
+            # few bits of a word differ where numbers are few, such as 0 and 1: the upper ones
+            word ^= word >> np.uint64(32)
+            factor = np.uint64(i) * np.uint64(_MULTIPLIER)
+            # no multiple of its place: sums of places are the same in many orders
+            factor ^= factor >> np.uint64(32)
+            total += word * (factor | np.uint64(1))
+        return total, n_infinite
 
 
 @cache
-def _compiled_fingerprint(dtype):
-    return entry(types.uint64(readonly(dtype)))(_fingerprint)
+def _compiled_read_through(dtype):
+    result = types.Tuple((types.uint64, types.int64))
+    return entry(result(readonly(dtype), types.uint64))(_read_through)
 
 
-def fingerprint(numbers: np.ndarray) -> int:
-    """Return a number that tells a C-ordered array of floats from others, faster than it is read.
+def _words(array):
+    """Return the bytes of an array as numbers of four or eight bytes, a copy of those of others."""
+    array = np.ascontiguousarray(array)
+    if array.dtype.alignment in _EXPONENTS:
+        return array.reshape(-1).view(f"u{array.dtype.alignment}")
+    data = array.tobytes()
+    return np.frombuffer(data + bytes(-len(data) % 8), np.uint64)
+
+
+def fingerprint(array: np.ndarray) -> int:
+    """Return a number that tells an array of any numbers or text from others.
 
     Each change of one number changes it, and nearly every other change: factors are odd, and differ
     by place.
@@ -62,8 +96,15 @@ def fingerprint(numbers: np.ndarray) -> int:
     >>> fingerprint(np.array([1.0, 2.0])) - fingerprint(np.array([2.0, 1.0])) == 0
     False
     """
-    words = numbers.reshape(-1).view(f"u{numbers.itemsize}")
-    return int(_compiled_fingerprint(words.dtype.name)(words))
+    words = _words(array)
+    return int(_compiled_read_through(words.dtype.name)(words, 0)[0])
+
+
+def finite_fingerprint(floats: np.ndarray) -> int | None:
+    """Return the `fingerprint` of floats, None where some are not finite, faster than their sum."""
+    words = _words(floats)
+    found, n_infinite = _compiled_read_through(words.dtype.name)(words, _EXPONENTS[words.itemsize])
+    return None if n_infinite else int(found)
 
 
 class Total:

@@ -31,7 +31,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     unit = unit_of(groups, beside.unit)
     check_random_state(model.random_state)
     checked(apply_schema(model))
-    with read(model, X, y, groups, beside.exposure) as reading:
+    with read(model, X, y, groups, beside.exposure, beside.weight) as reading:
         weights = weights_of(model, beside.weight, reading.X.shape[0])
         if weights is not None and reading.elsewhere:
             raise ValueError("sample_weight needs all rows in memory: pass arrays, or no weights")

@@ -18,8 +18,14 @@ from skdpdyn.data.rows import canonical_rows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.training.additive import read_cells, streamed_cells
 from skdpdyn.training.base import DTYPES, validated
+from skdpdyn.training.originals import Originals
 from skdpdyn.training.targets import Target, as_labels
 from skdpdyn.training.values import DataFacts
+
+_CHANGED = (
+    "the data changed during the fit: X, y or what goes with them was written to, or was computed "
+    "anew with other values. Nothing was learnt. Fit again, on data that nobody changes"
+)
 
 
 @dataclass(frozen=True)
@@ -116,12 +122,15 @@ class Reading:
 
 
 @contextmanager
-def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Reading]:
+def read(
+    model: Any, X: Any, y: Any, groups: Any, exposure: Any, weight: Any = None
+) -> Iterator[Reading]:
     """Yield the data of an estimator, checked; errors quote no record.
 
-    Sets what scikit-learn's validation sets of columns on the estimator. Frees the resources of a
-    source of rows at the end.
+    Sets what scikit-learn's validation sets of columns on the estimator. At the end, refuses data
+    that changed in between, also weights, and frees the resources of a source of rows.
     """
+    originals = Originals()
     elsewhere = type(X) is not np.ndarray and (is_collection(X) or isinstance(X, Rows))
     expands = model.family.expand is not None
     if expands and elsewhere and not isinstance(X, StreamedRows):
@@ -140,10 +149,13 @@ def read(model: Any, X: Any, y: Any, groups: Any, exposure: Any) -> Iterator[Rea
         if expands:
             X, target = _streamed_cells(model, X)
     else:
-        X, target = _arrays(model, X, y, exposure)
+        X, target = _arrays(model, X, y, exposure, originals)
     with closing(X) if isinstance(X, Rows) else nullcontext():
         codes = None if groups is None else person_codes(groups, X.shape[0])
+        originals.add(groups, exposure, weight)
         yield Reading(X, target, codes)
+        if originals.changed() or (isinstance(X, Rows) and X.changed()):
+            raise ValueError(_CHANGED)
 
 
 def _source(model, X, y, groups, exposure):
@@ -168,28 +180,32 @@ def _source(model, X, y, groups, exposure):
     return target
 
 
-def _arrays(model, X, y, exposure):
+def _arrays(model, X, y, exposure, originals):
     """Return rows in memory and the target."""
     y = as_labels(y, getattr(model, "classes", None))
     if model.family.expand is not None:
+        originals.add(y)
         return _cells(model, X, y, exposure)
-    if _are_plain(X, y):
+    if _are_plain(X, y, originals):
         _know_columns(model, X.shape[1], None)
     else:
         options = {"dtype": DTYPES, "order": "C", "y_numeric": is_regressor(model)}
         X, y = validated(model, X, y, accept_sparse="csr", **options)
         X = canonical_rows(X)
+        originals.add(*([X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]), y)
     target = model.family.targets.read(model, y, exposure)
     if target.values is None:
         return X, target
     return X, replace(target, values=target.values.astype(X.dtype, copy=False))
 
 
-def _are_plain(X, y):
+def _are_plain(X, y, originals):
     """Return whether scikit-learn's validation, which takes 0.5 ms, leaves arrays as they are."""
     arrays = type(X) is type(y) is np.ndarray and X.shape[:1] == y.shape and X.ndim == 2
-    numbers = arrays and X.size and X.dtype in DTYPES and y.dtype.kind in "biuf"
-    return bool(numbers and X.flags.c_contiguous and np.isfinite([X.sum(), y.sum()]).all())
+    numbers = arrays and X.size and X.dtype in DTYPES and X.flags.c_contiguous
+    return bool(
+        numbers and (y.dtype in DTYPES or y.dtype.kind in "biu") and originals.add_finite(X, y)
+    )
 
 
 def _cells(model, X, y, exposure):

@@ -1,0 +1,52 @@
+"""Arrays that a fit was given: what bounds a row follows from what they held when it was read."""
+
+from typing import Any
+
+import numpy as np
+
+from skdpdyn.kernels.sums import fingerprint, finite_fingerprint
+
+
+class Originals:
+    """Arrays that a fit reads several times, and a fingerprint of what it read first.
+
+    Factors and limits bound the rows that they were computed from. If another thread or process
+    writes to a row in the middle of a fit, they bound it no more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.training.originals import Originals
+    >>> X = np.zeros((3, 2))
+    >>> originals = Originals()
+    >>> originals.add(X)
+    >>> originals.changed()
+    False
+    >>> X[2, 1] = 1e6
+    >>> originals.changed()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._as_read: list[tuple[np.ndarray, int]] = []
+
+    def add(self, *given: Any) -> None:
+        """Take up arrays; others, such as lists and arrays of objects, are read once."""
+        for one in given:
+            array = np.asarray(one) if hasattr(one, "__array__") else None
+            if array is not None and not array.dtype.hasobject:
+                self._as_read.append((array, fingerprint(array)))
+
+    def add_finite(self, *arrays: np.ndarray) -> bool:
+        """Take up arrays of floats or integers, if all numbers are finite; return whether so."""
+        for array in arrays:
+            of = finite_fingerprint if array.dtype.kind == "f" else fingerprint
+            found = of(array)
+            if found is None:
+                return False
+            self._as_read.append((array, found))
+        return True
+
+    def changed(self) -> bool:
+        """Return whether an array is not as it was at first; a change undone is not seen."""
+        return any(fingerprint(array) != found for array, found in self._as_read)
