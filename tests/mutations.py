@@ -854,9 +854,21 @@ MUTATIONS = [
     ),
     Mutation(
         "the refit of a search is free",
-        "return [composed(costs)]",
-        "return []",
+        '        parts.append(("refit", refit))\n',
+        "",
         "tests/test_model_selection.py -k 'counted or refit or stays or priced'",
+    ),
+    Mutation(
+        "candidates that change columns cost what their number of now costs",
+        "        columns.append(10 * n_features)\n",
+        "        pass\n",
+        "tests/test_model_selection.py -k change_columns",
+    ),
+    Mutation(
+        "searches that fit more than they say are priced",
+        "type(search) not in _COUNTED",
+        "not isinstance(search, _COUNTED)",
+        "tests/test_model_selection.py -k not_known_are_refused",
     ),
     Mutation(
         "a copy of a record in a split is free",

@@ -879,13 +879,35 @@ def test_a_grid_search_can_be_priced_before_it_is_fitted():
             assert planned.guarantee.mu**2 - fitted.guarantee.mu**2 == pytest.approx(
                 dearest**2 - fitted.parts[-1][1].mu ** 2, abs=1e-12
             )
-    for unknown in (kind(model, GRID) for kind in (RandomizedSearchCV, HalvingGridSearchCV)):
-        with pytest.raises(
-            ValueError, match="its candidates are not known, since it is not fitted"
-        ):
+    unknown = RandomizedSearchCV(model, GRID, n_iter=3, cv=KFold(4))
+    with pytest.raises(ValueError, match="its candidates are not known, since it is not fitted"):
+        search_privacy(unknown, 200, n_features=3)
+    with pytest.raises(ValueError, match="it released is not known, since it is not fitted"):
+        total_privacy(unknown)
+    assert len(priced(unknown.fit(X, Y)).parts) == 3 * 4 + 1
+
+
+class _FitsTwice(GridSearchCV):
+    def fit(self, X, y):
+        super().fit(X, y)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [HalvingGridSearchCV, _FitsTwice])
+def test_searches_whose_number_of_fits_is_not_known_are_refused(kind):
+    """One trains on drawn parts of the splits, another fits more than its results say."""
+    for unknown in (kind(KNOWN, GRID, cv=2), kind(KNOWN, GRID, cv=2).fit(X, Y)):
+        with pytest.raises(ValueError, match=r"how many fits it makes, .* is not known"):
             search_privacy(unknown, 200, n_features=3)
-        with pytest.raises(ValueError, match="it released is not known, since it is not fitted"):
-            total_privacy(unknown)
+    with pytest.raises(ValueError, match=r"how many fits it makes, .* is not known"):
+        total_privacy(unknown)
+
+
+def test_a_refit_whose_model_is_gone_counts_as_the_dearest():
+    fitted = GridSearchCV(KNOWN, {"epsilon": [0.5, 2.0]}, cv=KFold(4)).fit(X, Y)
+    del fitted.best_estimator_
+    total = priced(fitted, 200, n_features=3)
+    assert total.parts[-1] == ("refit", clone(KNOWN).set_params(epsilon=2.0).privacy_cost(200, 3))
 
 
 def test_candidates_that_change_columns_anywhere_are_seen():
@@ -1075,7 +1097,7 @@ def test_splits_by_groups_are_passed():
         math.sqrt(spent + model.privacy_cost(200, 3).mu ** 2), rel=1e-12
     )
     assert priced(fitted, cv=tuple(pairs)).guarantee == total.guarantee
-    with pytest.raises(ValueError, match="made 3 splits"):
+    with pytest.raises(ValueError, match="the search made 3"):
         search_privacy(fitted, cv=pairs[:2])
     with pytest.raises(ValueError, match="it makes none"):
         search_privacy(model, 200, n_features=3, cv=[])

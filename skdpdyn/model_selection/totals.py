@@ -1,11 +1,9 @@
 """Total cost of several releases, and the true price of searches that are not private."""
 
-import math
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,16 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
-from skdpdyn.model_selection._searches import fits_of, is_fitted_search, is_search
-from skdpdyn.model_selection._splits import record_splits
+from skdpdyn.model_selection._searches import (
+    candidates_of,
+    check_unit,
+    is_fitted_search,
+    is_search,
+    keeps_columns,
+    shape_of,
+    splits_of,
+)
+from skdpdyn.model_selection._splits import record_splits, stratifies
 from skdpdyn.model_selection._steps import (
     changes_target,
     chooses_by_records,
@@ -277,8 +283,8 @@ def search_privacy(
     Parameters
     ----------
     search : search of scikit-learn or estimator
-        A `GridSearchCV`, fitted or not; or a fitted ``RandomizedSearchCV``,
-        ``HalvingGridSearchCV`` or ``HalvingRandomSearchCV``. Or the estimator that
+        A ``GridSearchCV``, fitted or not; or a fitted ``RandomizedSearchCV``. Others are refused:
+        how many fits they make, or of how many records, is not known. Or the estimator that
         ``cross_validate``, ``cross_val_score`` or ``cross_val_predict`` was given, fitted or not:
         one fit a split, where ``learning_curve`` makes several. Pipelines may hold a
         `PrivateScaler`, which is counted too.
@@ -322,76 +328,72 @@ def search_privacy(
     >>> round(model.privacy_cost(800, 10).mu, 6), round(total.guarantee.mu, 6)
     (0.236704, 0.529287)
     """
-    fits = fits_of(search, cv)
-    private_steps(fits.estimator)  # raises if a step is not private
-    fits.check_unit()
-    n_samples, n_features = fits.shape(n_samples, n_features)
-    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name}={value!r} must be given, an integer >= 1: no refitted model says it"
-            )
-    n_samples = int(n_samples)
-    n_features = int(n_features)
-    stratified, splits = record_splits(fits.cv, n_samples, is_classifier(fits.estimator))
+    searches = is_search(search)
+    estimator = search.estimator if searches else search
+    steps = private_steps(estimator)  # raises if a step is not private
+    candidates = candidates_of(search) if searches else [{}]
+    refits = searches and bool(search.refit)
+    best = getattr(search, "best_estimator_", None) if refits else None
+    refitted = [] if best is None else private_steps(best)
+    check_unit(steps, refitted)
+    n_samples, n_features = shape_of(refitted, n_samples, n_features)
+    cv = splits_of(search, cv) if searches else 5 if cv is None else cv
+    stratified, sizes = record_splits(cv, n_samples, is_classifier(estimator))
+    if getattr(search, "n_splits_", len(sizes)) != len(sizes):
+        raise ValueError(f"cv makes {len(sizes)} splits, and the search made {search.n_splits_}")
 
     @cache
     def cost(index, size):
-        return _cost_of_fit(fits.estimator, fits.candidates[index], size, n_features)
+        return _cost_of_fit(estimator, candidates[index], size, n_features)
 
-    indices = range(len(fits.candidates))
-    parts = [
-        (f"fit on {size} records", cost(index, size))
-        for index, sizes in zip(indices, fits.sizes(splits, n_samples), strict=True)
-        for size in sizes
-    ]
-    refit = fits.refit(lambda: [cost(index, n_samples) for index in indices])
-    parts += [("refit", guarantee) for guarantee in refit]
-    total = composed(guarantee for _, guarantee in parts)
-    leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * (stratified or fits.is_stratified)
-    candidates = [with_parameters(fits.estimator, candidate) for candidate in fits.candidates]
-    steps = [step for candidate in candidates for step in private_steps(candidate)]
+    indices = range(len(candidates))
+    parts = [(f"fit on {size} records", cost(index, size)) for index in indices for size in sizes]
+    if refitted:
+        refit = cost(search.best_index_, n_samples)
+        if refit != composed([step.privacy_ for step in refitted]):
+            raise ValueError(
+                "the search's estimator was changed after the fit: what its fits have cost is "
+                "not known any more"
+            )
+        parts.append(("refit", refit))
+    elif refits:  # whichever is the best
+        parts.append(("refit", largest([cost(index, n_samples) for index in indices])))
+    stratified |= searches and stratifies(search.cv)
+    changed = [with_parameters(estimator, candidate) for candidate in candidates]
+    return _total_of_fits(parts, changed, n_samples, stratified)
+
+
+def _total_of_fits(parts, estimators, n_samples, stratified):
+    """Return the total of all fits of some estimators, with the leaks that it does not cover."""
+    steps = [step for estimator in estimators for step in private_steps(estimator)]
     sources = tuple(source for step in steps for source in step._sources())
+    leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * stratified
     leaks += [*(leak for step in steps for leak in _leaks(step)), *leaks_of(sources)]
     warnings.warn(
-        f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=2
+        f"the fits are counted, but {NOT_PRIVATE_SCORES}", PrivacyLeakWarning, stacklevel=3
     )
     return PrivacyTotal(
-        total,
+        composed(guarantee for _, guarantee in parts),
         tuple(parts),
         tuple(dict.fromkeys(leaks)),
-        asked=max(_delta(step, n_samples) for step in private_steps(fits.estimator)),
+        asked=max(_delta(step, n_samples) for step in steps),
         sources=tuple(dict.fromkeys(source for source in sources if source.guarantee is not None)),
     )
 
 
 def _cost_of_fit(estimator, candidate, n_samples, n_features):
-    """Return the cost of a fit of one candidate."""
+    """Return the cost of a fit of one candidate, if it is that of any number of columns it has."""
     steps = private_steps(with_parameters(estimator, candidate))
-
-    def with_columns(number):
-        return composed([step.privacy_cost(n_samples, number) for step in steps])
-
-    guarantee = with_columns(n_features)
-    if not _changes_columns(estimator, candidate):
-        return guarantee
-    other = with_columns(10 * n_features)
-    if other == guarantee:
-        return guarantee
-    # Room for rounding takes another last digit of mu with every number of columns, but never more
-    # than the budget
-    gaussian = isinstance(guarantee, GaussianDP) and isinstance(other, GaussianDP)
-    gaussian = gaussian and not (guarantee.failure or other.failure)
-    if not (gaussian and math.isclose(guarantee.mu, other.mu, rel_tol=1e-6)):
+    columns = [n_features]
+    if not keeps_columns(estimator, candidate):
+        columns.append(10 * n_features)
+    costs = [composed([step.privacy_cost(n_samples, of) for step in steps]) for of in columns]
+    if costs[0] != costs[-1]:
         raise ValueError(
             f"{candidate}: what a fit costs depends on the number of columns, which candidates "
             "may change: search candidates that keep the columns"
         )
-    budgets = [
-        Budget.for_samples(step.epsilon, step.delta, n_samples=n_samples, adjacency=step.adjacency)
-        for step in steps
-    ]
-    return composed([GaussianDP(budget.mu, budget.adjacency) for budget in budgets])
+    return costs[0]
 
 
 @plans_pipelines
@@ -555,15 +557,6 @@ def _is_empty(columns):
     """Return whether a ColumnTransformer's selection holds no column: its step was never fitted."""
     chosen = np.asarray(columns) if isinstance(columns, (list, tuple, np.ndarray)) else None
     return chosen is not None and not (np.any(chosen) if chosen.dtype == bool else chosen.size)
-
-
-def _changes_columns(estimator, candidate):
-    """Return whether a candidate changes steps before the model."""
-    prefix = ""
-    while isinstance(estimator, Pipeline):
-        name, estimator = estimator.steps[-1]
-        prefix += f"{name}__"
-    return not all(name.startswith(prefix) for name in candidate)
 
 
 def _leaks(model):
