@@ -1,10 +1,14 @@
-"""Size of the package: statements by room, long and complex functions, and what a fit enters.
+"""Size of the package: statements by room, names with two meanings, and what a fit enters.
 
-``python -m benchmarks size``: statements are those of Python's grammar, without docstrings. A room
-is a folder of the package, or a file beside the folders. Of a function are counted its lines
-without its docstring (kernels aside); its ways, which are 1 and one for each `if`, conditional
-expression, loop, `except`, `case`, `and`, `or` (kernels aside); and its parameters (kernels and
-scikit-learn's constructors aside). Methods are those that stand in the class itself.
+``python -m benchmarks size``: statements are those of Python's grammar, without docstrings, and an
+assignment of a written tuple to a tuple counts as one for each of its targets: ``a, b = x, y`` as
+two, but for ``a, b = b, a``, which swaps. All together are at most 20,000, which is the only limit.
+A room is a folder of the package, or a file beside the folders. Of a function are counted its lines
+without its docstring, its ways, which are 1 and one for each `if`, conditional expression, loop,
+`except`, `case`, `and`, `or`, and its parameters; of a class its methods. The largest are printed.
+
+Tuples that are assigned to tuples, and names of classes that are defined twice, are printed: there
+are none, which `tests/test_benchmarks.py` holds.
 
 A circle are files that import one another, in functions and for type checkers too. An arrow up is
 an import between rooms against what they import when they are loaded.
@@ -28,13 +32,8 @@ import numpy as np
 from benchmarks._common import ROOT, parser
 
 PACKAGE = ROOT / "skdpdyn"
-MOST = {"statements": 15_900, "kernels": 1_900, "lines": 60, "ways": 12, "parameters": 7}
-MOST["methods"] = 25
-"""At most, of the package, of its kernels, of a function and of a class."""
-MOST_ENTERED = {"functions": 260, "files": 36, "calls": 40}
-"""At most, by a default fit."""
-LARGE = "Rows", "LocalRows"
-"""Classes whose methods are not counted: the contract of rows, and what keeps it in memory."""
+MOST_STATEMENTS = 20_000
+LARGEST = 5  # functions and classes to print
 WAYS = ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler, ast.match_case
 
 
@@ -69,7 +68,7 @@ def _parameters(function):
 
 
 def _functions(tree, outer=()):
-    """Yield each function with the names around it and whether it is an estimator's constructor."""
+    """Yield each function with the names around it."""
     for node in ast.iter_child_nodes(tree):
         name = getattr(node, "name", None)
         if isinstance(node, ast.FunctionDef):
@@ -77,35 +76,57 @@ def _functions(tree, outer=()):
         yield from _functions(node, (*outer, name) if name and hasattr(node, "body") else outer)
 
 
-def measured(package=PACKAGE):
-    """Return statements by room, and what is above a limit: what, where, and by how much."""
-    rooms = Counter()
-    above = []
+def packed(tree):
+    """Return the assignments of a written tuple to a tuple that are no swaps."""
+    found = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple | ast.List)):
+            continue
+        values = sorted(map(ast.unparse, node.value.elts))
+        targets = [target for target in node.targets if isinstance(target, ast.Tuple | ast.List)]
+        if any(sorted(map(ast.unparse, target.elts)) != values for target in targets):
+            found.append(node)
+    return found
 
-    def note(what, where, size):
-        if size > MOST[what]:
-            above.append((what, where, size))
 
-    for path in sorted(package.rglob("*.py")):
-        place = path.relative_to(package)
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        room = place.parts[0]
-        rooms[room] += sum(
-            isinstance(node, ast.stmt) and not _is_docstring(node) for node in ast.walk(tree)
-        )
+def statements(tree):
+    """Return how many statements there are; a packed assignment counts at its length."""
+    found = sum(isinstance(node, ast.stmt) and not _is_docstring(node) for node in ast.walk(tree))
+    return found + sum(len(node.value.elts) - 1 for node in packed(tree))
+
+
+def trees(package=PACKAGE):
+    """Return the syntax tree of each file, by its place in the package."""
+    return {
+        path.relative_to(package): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(package.rglob("*.py"))
+    }
+
+
+def repeated_classes(files):
+    """Return the names of classes that are defined twice, with the files that define them."""
+    places = {}
+    for place, tree in files.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and node.name not in LARGE:
-                n_methods = sum(isinstance(one, ast.FunctionDef) for one in node.body)
-                note("methods", f"{place.as_posix()} {node.name}", n_methods)
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(place.as_posix())
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def sizes(files):
+    """Return the sizes of functions and classes by what is counted, each with its place."""
+    found = {"lines": [], "ways": [], "parameters": [], "methods": []}
+    for place, tree in files.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                n_methods = sum(isinstance(part, ast.FunctionDef) for part in node.body)
+                found["methods"].append((n_methods, f"{place.as_posix()} {node.name}"))
         for name, function in _functions(tree):
-            if room == "kernels":
-                continue
             where = f"{place.as_posix()}:{function.lineno} {name}"
-            note("lines", where, _lines(function))
-            note("ways", where, _ways(function))
-            if not (name.endswith("__init__") and room == "linear_model"):
-                note("parameters", where, _parameters(function))
-    return rooms, above
+            found["lines"].append((_lines(function), where))
+            found["ways"].append((_ways(function), where))
+            found["parameters"].append((_parameters(function), where))
+    return found
 
 
 def _imports(package):
@@ -249,27 +270,32 @@ def walk():
 
 
 def main(arguments=None):
-    """Print sizes beside their limits."""
+    """Print sizes, and the limit of all statements."""
     made = parser(__doc__)
     made.add_argument("--trace", action="store_true", help="fit a model, and say what it enters")
     options = made.parse_args(arguments)
-    rooms, above = measured()
+    files = trees()
+    rooms = Counter()
+    for place, tree in files.items():
+        rooms[place.parts[0]] += statements(tree)
     for room, size in rooms.most_common():
         print(f"{size:7,}  {room}")
-    print(f"{rooms.total():7,}  statements, at most {MOST['statements']:,}")
-    print(f"{rooms['kernels']:7,}  of kernels, at most {MOST['kernels']:,}")
+    print(f"{rooms.total():7,}  statements, at most {MOST_STATEMENTS:,}")
+    tuples = [f"{place}:{node.lineno}" for place, tree in files.items() for node in packed(tree)]
+    twice = [f"{name}: {', '.join(found)}" for name, found in repeated_classes(files).items()]
+    print(f"\n{len(tuples)} tuples assigned to tuples, swaps apart", *tuples, sep="\n  ")
+    print(f"\n{len(twice)} names of classes with two meanings", *twice, sep="\n  ")
     for what, texts in zip(("circles of files", "arrows up"), tangled(), strict=True):
-        print(f"\n{len(texts)} {what}, at most 0", *texts, sep="\n  ")
-    for what in ("lines", "ways", "parameters", "methods"):
-        found = sorted((one for one in above if one[0] == what), key=lambda one: -one[2])
-        print(f"\n{len(found)} with more than {MOST[what]} {what}")
-        for _, where, size in found:
+        print(f"\n{len(texts)} {what}", *texts, sep="\n  ")
+    for what, found in sizes(files).items():
+        print(f"\nmost {what}")
+        for size, where in sorted(found, reverse=True)[:LARGEST]:
             print(f"{size:7}  {where}")
     if options.trace:
         found = walk()
-        print("\nA default fit enters, at most")
-        for name, most in MOST_ENTERED.items():
-            print(f"{len(getattr(found, name)):7}  {name:<10}{most:>4}")
+        print("\nA default fit enters")
+        for name in ("functions", "files", "calls"):
+            print(f"{len(getattr(found, name)):7}  {name}")
 
 
 if __name__ == "__main__":

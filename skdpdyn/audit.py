@@ -42,9 +42,9 @@ from skdpdyn.privacy import (
     Gaussian,
     GaussianDP,
     NoisyGradientDescent,
-    ObjectivePerturbation,
     OnePass,
-    OutputPerturbation,
+    PerturbedObjective,
+    PerturbedOutput,
     PoissonSubsampled,
     Selection,
     Vocabulary,
@@ -240,12 +240,12 @@ def _(record: Gaussian | Vocabulary, n_calls: int) -> list[float]:
 
 
 @allowed.register
-def _(record: OutputPerturbation, n_calls: int) -> list[float]:
+def _(record: PerturbedOutput, n_calls: int) -> list[float]:
     return [1 / record.noise_multiplier]  # of gamma noise too: its density falls with the norm
 
 
 @allowed.register
-def _(record: ObjectivePerturbation, n_calls: int) -> list[float]:
+def _(record: PerturbedObjective, n_calls: int) -> list[float]:
     return []  # its linear term is not released
 
 
@@ -610,7 +610,7 @@ def _replay(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: f
 def _named_limits(record: Any, n_calls: int) -> list[tuple[str, float]]:
     """Return the name of the part and the largest distance of each release of a record."""
     names = getattr(record, "names", None)
-    if any(isinstance(one, ObjectivePerturbation) for one in getattr(record, "mechanisms", ())):
+    if any(isinstance(one, PerturbedObjective) for one in getattr(record, "mechanisms", ())):
         raise UnsupportedMechanismError(
             "objective perturbation does not release its linear term, so that no replay sees it: "
             "use kind='canary'"

@@ -19,8 +19,8 @@ from skdpdyn.privacy import (
     Composition,
     Gaussian,
     GaussianDP,
-    ObjectivePerturbation,
-    OutputPerturbation,
+    PerturbedObjective,
+    PerturbedOutput,
     ProfileMixture,
     RenyiDP,
     Selection,
@@ -195,16 +195,16 @@ def test_parts_that_are_nothing_at_this_delta_are_judged_by_what_they_add_up_to(
 # --- documents ------------------------------------------------------------------------------------
 
 
-OBJECTIVE = ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1)
+OBJECTIVE = PerturbedObjective(noise_multiplier=3.0, curvature=0.1)
 ORDINARY = [
     Gaussian(3.0),
     descent(diameter=0.3, sensitivity=1.0),
     cyclic(n_samples=95, order="shuffled_once"),
     fresh(),
     poisson(step_size=0.5),
-    OutputPerturbation(noise_multiplier=3.0, distribution="gamma"),
+    PerturbedOutput(noise_multiplier=3.0, distribution="gamma"),
     replace(OBJECTIVE, rank=4),
-    Composition((OBJECTIVE, OutputPerturbation(noise_multiplier=30.0))),
+    Composition((OBJECTIVE, PerturbedOutput(noise_multiplier=30.0))),
     one_pass(strong_convexity=0.2, stopping="random"),
     Selection(trial=GaussianDP(0.3), expected_trials=4.0, shape=math.inf),
     ApproximateDP(0.1, 1e-9),

@@ -15,8 +15,8 @@ from skdpdyn.privacy import (
     GaussianDP,
     Laplace,
     LaplaceDP,
-    OutputPerturbation,
     PerturbedObjectiveDP,
+    PerturbedOutput,
     PrivacyLossDP,
     ProfileMixture,
     RenyiDP,
@@ -197,7 +197,7 @@ def test_mu_and_regret_are_those_of_the_paper():
 
 def test_pure_parts_compose_to_less_than_their_sum():
     """Before, 10.0."""
-    gamma = OutputPerturbation(noise_multiplier=10.0, distribution="gamma")
+    gamma = PerturbedOutput(noise_multiplier=10.0, distribution="gamma")
     total = tightest(Composition((gamma,) * 100), delta=1e-6).guarantee
     assert total.epsilon(1e-6) == pytest.approx(4.77, abs=0.01)
     assert total.epsilon(0.0) == pytest.approx(10.0, rel=1e-12)

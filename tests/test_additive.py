@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from skdpdyn import PrivateGAMClassifier, PrivateGAMRegressor, PrivateLogisticRegression
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import Expansion, Levels, Numbers, cosines, level_of, levels_in
+from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, level_of, levels_in
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.noise import generators
 from skdpdyn.core.objective import Objective
@@ -61,7 +61,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakW
 
 def expansion_of(rich):
     """Return an expansion of three columns of numbers and one of levels."""
-    columns = Numbers(0.0, 3.0), Levels(("a", "b")), Numbers(1.0, 2.0), Numbers(-1.0, 5.0)
+    columns = (
+        NumberColumn(0.0, 3.0),
+        Levels(("a", "b")),
+        NumberColumn(1.0, 2.0),
+        NumberColumn(-1.0, 5.0),
+    )
     columns += (Levels(("c", "d", "e")),)
     expansion = Expansion(columns, 3, 1.5)
     if rich:
@@ -128,7 +133,9 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
     assert pickle.loads(pickle.dumps(expansion)) == expansion
 
 
-@pytest.mark.parametrize("column", [Numbers(0.0, 3.0), Numbers(1.0, 2.0), Numbers(-1.0, 1e6)])
+@pytest.mark.parametrize(
+    "column", [NumberColumn(0.0, 3.0), NumberColumn(1.0, 2.0), NumberColumn(-1.0, 1e6)]
+)
 def test_cells_are_where_their_numbers_are(column):
     assert column.n_cells <= 255
     values = RNG.uniform(column.low, column.high, 5000)
@@ -184,7 +191,7 @@ def test_gradients_are_those_of_expanded_rows(n_outputs, rich, of_persons):
 
 
 def test_a_distribution_is_that_of_the_records():
-    column = Numbers(0.0, 1.0)
+    column = NumberColumn(0.0, 1.0)
     expansion = Expansion((column,), 2, 1.5).with_uniform_distributions()
     values = RNG.beta(1, 5, 50_000)
     parts = np.bincount(column.codes(values), minlength=column.n_cells) / values.size
@@ -567,6 +574,6 @@ def test_shapes_are_drawn(monkeypatch):
 
 def test_a_pair_of_a_column_without_levels_has_no_products():
     """No level may show where levels are bought, whatever pairs were asked for."""
-    columns = Numbers(-1.0, 1.0), Numbers(-1.0, 1.0), Levels((), learnt=True)
+    columns = NumberColumn(-1.0, 1.0), NumberColumn(-1.0, 1.0), Levels((), learnt=True)
     expansion = Expansion(columns, 2, 1.5, pairs=((0, 1), (0, 2)), order=4)
     assert list(expansion.tails()) == [(0, 1)]

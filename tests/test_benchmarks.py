@@ -1,5 +1,6 @@
 """Every benchmark has a name, a description, options and minutes; the arena reads what it says."""
 
+import ast
 import csv
 import importlib
 import re
@@ -21,6 +22,7 @@ runner = importlib.import_module("benchmarks.__main__")
 common = importlib.import_module("benchmarks._common")
 arena = importlib.import_module("benchmarks.arena")
 pages = importlib.import_module("benchmarks._arena_pages")
+size = importlib.import_module("benchmarks.size")
 
 
 def test_all_are_listed(capsys):
@@ -175,3 +177,29 @@ def test_whole_fits_show_no_more_than_they_claim(audit, adjacency):
         for row in rows.values():
             assert row.loss <= row.claim * (1 + 1e-6), row
         assert rows[f"{name}: column means"].loss > 0.99 * rows[f"{name}: column means"].claim
+
+
+# --- the size of the package ----------------------------------------------------------------------
+
+
+def test_statements_count_packed_assignments_at_their_length():
+    counted = {
+        "a = 1": 1,
+        "a, b = x, y": 2,
+        "(a, b), c = x, y": 2,
+        "a, b = b, a": 1,
+        "a[i], a[j] = a[j], a[i]": 1,
+        "a, b = pair": 1,
+        "def f():\n    'doc'\n    return 1, 2": 2,
+    }
+    for text, expected in counted.items():
+        assert size.statements(ast.parse(text)) == expected, text
+
+
+def test_the_package_has_no_packed_assignments_and_no_class_name_twice():
+    """One assignment a line, swaps apart; and a class name means one thing."""
+    files = size.trees()
+    packed = [f"{place}:{node.lineno}" for place in files for node in size.packed(files[place])]
+    assert packed == []
+    assert size.repeated_classes(files) == {}
+    assert sum(map(size.statements, files.values())) <= size.MOST_STATEMENTS

@@ -18,8 +18,8 @@ from skdpdyn.privacy import (
     Composition,
     Gaussian,
     GaussianDP,
-    ObjectivePerturbation,
-    OutputPerturbation,
+    PerturbedObjective,
+    PerturbedOutput,
     PrivacyLossDP,
     ProfileMixture,
     RenyiDP,
@@ -41,8 +41,8 @@ from skdpdyn.privacy.numerical import SampledGaussian
 from skdpdyn.privacy.rounded import RoundedCurve, RoundedDP, rounded
 from skdpdyn.privacy.sampled import SampledCurve
 
-OBJECTIVE = ObjectivePerturbation(noise_multiplier=3.0, curvature=0.1)
-OF_OTHERS = OutputPerturbation(noise_multiplier=3.0, adjacency="add_remove")
+OBJECTIVE = PerturbedObjective(noise_multiplier=3.0, curvature=0.1)
+OF_OTHERS = PerturbedOutput(noise_multiplier=3.0, adjacency="add_remove")
 RECORDS = {
     "gaussian": Gaussian(3.0),
     "full batch": descent(),
@@ -54,11 +54,11 @@ RECORDS = {
     "poisson": poisson(),
     "poisson, steps": poisson(step_size=0.5),
     "output": OF_OTHERS,
-    "output, gamma": OutputPerturbation(noise_multiplier=3.0, distribution="gamma"),
+    "output, gamma": PerturbedOutput(noise_multiplier=3.0, distribution="gamma"),
     "objective": OBJECTIVE,
     "objective, gamma": replace(OBJECTIVE, distribution="gamma"),
     "objective, several outputs": replace(OBJECTIVE, rank=4),
-    "objective, approximate": Composition((OBJECTIVE, OutputPerturbation(noise_multiplier=30.0))),
+    "objective, approximate": Composition((OBJECTIVE, PerturbedOutput(noise_multiplier=30.0))),
     "one pass": one_pass(),
     "one pass, laplace": one_pass(distribution="laplace"),
     "one pass, random": one_pass(strong_convexity=0.2, stopping="random"),
@@ -288,7 +288,7 @@ def test_rounding_costs_something_and_little():
     for label, guarantee in WIDENED.items():
         if isinstance(guarantee, RoundedDP):
             exact = guarantee.exact.epsilon(1e-6)
-            assert exact < guarantee.epsilon(1e-6) <= exact + 100 * guarantee.mu, label
+            assert exact < guarantee.epsilon(1e-6) <= exact + 100 * guarantee.rounding_mu, label
     with pytest.raises(ValueError, match="mu="):
         RoundedDP(GaussianDP(0.5), math.nan)
     with pytest.raises(ValueError, match="mu="):

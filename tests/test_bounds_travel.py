@@ -26,7 +26,7 @@ from skdpdyn.privacy import (
     Gaussian,
     GaussianDP,
     LaplaceDP,
-    ObjectivePerturbation,
+    PerturbedObjective,
     PrivacyLossDP,
     ProfileMixture,
     RenyiDP,
@@ -107,7 +107,7 @@ def documents():
     others = (
         Selection(trial=GaussianDP(0.1), expected_trials=10.0, shape=1.0),
         Selection(trial=GaussianDP(0.1), expected_trials=10.0, shape=math.inf),
-        ObjectivePerturbation(noise_multiplier=2.0, curvature=0.1, rank=3),
+        PerturbedObjective(noise_multiplier=2.0, curvature=0.1, rank=3),
     )
     for record in (*RECORDS, *others):
         yield to_dict(record)

@@ -25,7 +25,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy import (
     Adjacency,
     GaussianDP,
-    ObjectivePerturbation as Record,
+    PerturbedObjective,
     PerturbedObjectiveDP,
     from_json,
     perturbation,
@@ -211,7 +211,9 @@ def test_two_dimensions(adjacency):
         p, q = (density(theta, of, clip, scale) for of in ([*others, one], second))
         # of the quadrature, across jumps of the curvature
         assert np.sum(p) * cell == pytest.approx(1, abs=1e-2)
-        declared = Record(noise_multiplier=1 / m, curvature=curvature, adjacency=adjacency)
+        declared = PerturbedObjective(
+            noise_multiplier=1 / m, curvature=curvature, adjacency=adjacency
+        )
         tilt = math.log1p(curvature)
         for epsilon in (0.0, m, 2 * m, tilt + m, tilt + 3 * m):
             both = (np.sum(np.maximum(a - math.exp(epsilon) * b, 0)) for a, b in ((p, q), (q, p)))
@@ -325,7 +327,9 @@ def test_radial_moments(rank):
 )
 def test_never_above_the_published_forms(noise, curvature, delta):
     given = {"noise_multiplier": noise, "curvature": curvature}
-    removed, replaced = (Record(adjacency=of, **given) for of in ("add_remove", "replace_one"))
+    removed, replaced = (
+        PerturbedObjective(adjacency=of, **given) for of in ("add_remove", "replace_one")
+    )
     ours = perturbation(removed).epsilon(delta)
     assert redberg(removed, ours * (1 - 1e-12)) >= delta or ours == 0
     assert ours <= redberg_renyi(removed).epsilon(delta) * (1 + 1e-9)
@@ -334,7 +338,7 @@ def test_never_above_the_published_forms(noise, curvature, delta):
     if perturbation(replaced).epsilon(delta) > replaced.tilt + perturbation(replaced)._kink:
         published = redberg_renyi(replaced).epsilon(delta)
         assert perturbation(replaced).epsilon(delta) <= published * (1 + 1e-9)
-    pure = Record(noise_multiplier=noise, curvature=curvature, distribution="gamma")
+    pure = PerturbedObjective(noise_multiplier=noise, curvature=curvature, distribution="gamma")
     assert perturbation(pure).epsilon(0.0) <= chaudhuri(pure)
 
 
@@ -398,7 +402,7 @@ def test_senseless_values_are_refused_by_name(values):
     ((name, value), *_) = values.items()
     good = {"noise_multiplier": 1.0, "curvature": 0.1}
     with pytest.raises(ValueError, match=f"{name}={value!r}"):
-        PerturbedObjectiveDP(**values) if "shift" in values else Record(**good | values)
+        PerturbedObjectiveDP(**values) if "shift" in values else PerturbedObjective(**good | values)
 
 
 # --- the solver -----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ _OCTAVES = 16.0  # that the cells of a log scale reach down
 _LARGEST = 2**53  # floats hold all smaller integers
 PAIR_WEIGHT = 0.5
 
-__all__ = ["Expansion", "Levels", "Numbers", "cosines", "on_scales"]
+__all__ = ["Expansion", "Levels", "NumberColumn", "cosines", "on_scales"]
 
 
 def _logarithm(values, low, high):
@@ -81,7 +81,7 @@ def cosines(scale: np.ndarray, n_terms: int, decay: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberColumn:
     """A column of numbers within bounds, which may be missing: the last of its cells.
 
     Parameters
@@ -279,7 +279,7 @@ class Expansion:
 
     Parameters
     ----------
-    columns : tuple of Numbers or Levels
+    columns : tuple of NumberColumn or Levels
         Columns.
     n_terms : int
         Number of cosines of each scale.
@@ -296,14 +296,14 @@ class Expansion:
     Examples
     --------
     >>> import numpy as np
-    >>> from skdpdyn.core.expansion import Expansion, Levels, Numbers
-    >>> expansion = Expansion((Numbers(1.0, 3.0), Levels(("a", "b"))), n_terms=2, decay=1.0)
+    >>> from skdpdyn.core.expansion import Expansion, Levels, NumberColumn
+    >>> expansion = Expansion((NumberColumn(1.0, 3.0), Levels(("a", "b"))), n_terms=2, decay=1.0)
     >>> codes = np.array([[0, 1], [254, 3]])
     >>> expansion.expanded(codes).round(2).tolist()
     [[1.0, 0.5, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]]
     """
 
-    columns: tuple[Numbers | Levels, ...]
+    columns: tuple[NumberColumn | Levels, ...]
     n_terms: int
     decay: float
     pairs: tuple[tuple[int, int], ...] = ()
@@ -316,7 +316,7 @@ class Expansion:
 
     # --- sizes ------------------------------------------------------------------------------------
 
-    def n_scales(self, column: Numbers | Levels) -> int:
+    def n_scales(self, column: NumberColumn | Levels) -> int:
         """Return the number of public scales of a column."""
         if isinstance(column, Levels):
             return 0
@@ -328,7 +328,7 @@ class Expansion:
         extra = self.distributions is not None
         return [
             (self.n_scales(column) + extra) * max(self.n_terms, 1) + 1
-            if isinstance(column, Numbers)
+            if isinstance(column, NumberColumn)
             else column.n_cells
             for column in self.columns
         ]
@@ -367,7 +367,7 @@ class Expansion:
         of_scale = sum(k ** (-2 * self.decay) for k in range(1, max(self.n_terms, 1) + 1))
         extra = self.distributions is not None
         scales = [
-            (self.n_scales(column) + extra) * of_scale if isinstance(column, Numbers) else 1.0
+            (self.n_scales(column) + extra) * of_scale if isinstance(column, NumberColumn) else 1.0
             for column in self.columns
         ]
         squares = math.fsum(max(1.0, scale) for scale in scales) + math.fsum(
@@ -419,7 +419,7 @@ class Expansion:
         """Place of each column's first number among those of `low`, side by side."""
         paired = {j for pair in self.pairs for j in pair}
         sizes = [
-            self.order if isinstance(column, Numbers) else len(column.levels) * (j in paired)
+            self.order if isinstance(column, NumberColumn) else len(column.levels) * (j in paired)
             for j, column in enumerate(self.columns)
         ]
         return np.append(0, np.cumsum(sizes))
@@ -476,7 +476,7 @@ class Expansion:
     def _terms_of_pair(self, i, j):
         """Return frequencies, or 0 for levels, and weights of the products of a pair, by kind."""
         kinds = [
-            range(1, self.order + 1) if isinstance(self.columns[k], Numbers) else (0,)
+            range(1, self.order + 1) if isinstance(self.columns[k], NumberColumn) else (0,)
             for k in (i, j)
         ]
         products = [(a, b) for a in kinds[0] for b in kinds[1]]
@@ -588,7 +588,7 @@ class Expansion:
     @property
     def n_numbers(self) -> int:
         """Number of columns of numbers."""
-        return sum(isinstance(column, Numbers) for column in self.columns)
+        return sum(isinstance(column, NumberColumn) for column in self.columns)
 
     @cached_property
     def cells_of_numbers(self) -> np.ndarray:
@@ -596,7 +596,7 @@ class Expansion:
         parts = [
             np.arange(first, first + column.n_cells - 1)
             for first, column in zip(self.starts, self.columns, strict=False)
-            if isinstance(column, Numbers)
+            if isinstance(column, NumberColumn)
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
 
@@ -604,7 +604,7 @@ class Expansion:
         """Return the expansion with a further scale of each column, until it is known."""
         uniform = tuple(
             tuple(on_scales(column.middles, column.low, column.high, ("linear",))[0].tolist())
-            if isinstance(column, Numbers)
+            if isinstance(column, NumberColumn)
             else None
             for column in self.columns
         )
@@ -628,7 +628,7 @@ class Expansion:
         """
         distributions = tuple(
             _distribution(parts[first : first + column.n_cells - 1], std, least, deviations)
-            if isinstance(column, Numbers)
+            if isinstance(column, NumberColumn)
             else None
             for first, column in zip(self.starts, self.columns, strict=False)
         )

@@ -8,8 +8,6 @@ exact arithmetic and rounds the sum to a lattice.
 
 import math
 import os
-import random
-from contextlib import contextmanager
 from numbers import Integral
 
 import numpy as np
@@ -28,7 +26,6 @@ __all__ = [
     "largest_norm",
     "largest_point",
     "release",
-    "same_draws",
     "seed_leaks",
     "source_of",
     "standard_noise",
@@ -248,18 +245,3 @@ def check_random_state(random_state):
             "for tests)"
         )
     return int(random_state)
-
-
-@contextmanager
-def same_draws():
-    """Run code of others, and then give public random generators back the state they had.
-
-    So what it draws for one row does not follow from how many rows came before.
-    """
-    of_python = random.getstate()
-    of_numpy = np.random.get_state()  # noqa: NPY002
-    try:
-        yield
-    finally:
-        random.setstate(of_python)
-        np.random.set_state(of_numpy)  # noqa: NPY002

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.data.files import ArrayFile
-from skdpdyn.data.streamed import Labels, StreamedRows, refuse
+from skdpdyn.data.streamed import CodedLabels, StreamedRows, refuse
 from skdpdyn.exceptions import optional
 
 _PORTION_BYTES = 1 << 22
@@ -141,7 +141,7 @@ class ParquetRows(StreamedRows):
             Their targets.
         """
         for X, y in self._source(None):
-            yield X, y.values[y.codes] if isinstance(y, Labels) else y
+            yield X, y.values[y.codes] if isinstance(y, CodedLabels) else y
 
     def _source(self, edges):
         """See `StreamedRows`: labels of text or categories are told once a portion."""
@@ -217,7 +217,7 @@ class _Decoded:
         for first, last in pairwise(edges):
             part = slice(first, last)
             y = self._y
-            y = Labels(y.values, y.codes[part]) if isinstance(y, Labels) else y[part]
+            y = CodedLabels(y.values, y.codes[part]) if isinstance(y, CodedLabels) else y[part]
             yield self.X.part(first, last), y
 
 
@@ -242,12 +242,12 @@ def written(file, X):
 
 
 def _places(y):
-    return y.codes if isinstance(y, Labels) else y
+    return y.codes if isinstance(y, CodedLabels) else y
 
 
 def _joined(targets):
     """Return the targets of all portions as one."""
-    if not targets or not isinstance(targets[0], Labels):
+    if not targets or not isinstance(targets[0], CodedLabels):
         return np.concatenate(targets)
     places: dict = {}
     codes = [
@@ -256,7 +256,7 @@ def _joined(targets):
     ]
     values = np.empty(len(places), dtype=object)
     values[:] = list(places)
-    return Labels(values, np.concatenate(codes).astype(np.min_scalar_type(len(places))))
+    return CodedLabels(values, np.concatenate(codes).astype(np.min_scalar_type(len(places))))
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ def _labels(values):
         values = values.dictionary_encode()
     different = np.empty(len(values.dictionary), dtype=object)
     different[:] = values.dictionary.to_pylist()
-    return Labels(different, values.indices.to_numpy(zero_copy_only=False))
+    return CodedLabels(different, values.indices.to_numpy(zero_copy_only=False))
 
 
 # --- sources --------------------------------------------------------------------------------------

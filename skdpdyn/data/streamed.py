@@ -23,7 +23,7 @@ _PIECE_BYTES = 1 << 23  # size of the rows that are summed at a time
 _AHEAD = 2  # portions that are read while one is summed
 
 
-class Labels(NamedTuple):
+class CodedLabels(NamedTuple):
     """Targets, few of which differ: `values`, and the place of each row's among them."""
 
     values: np.ndarray
@@ -84,9 +84,9 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
         for _, X, y in self._portions(edges_of(self.shape[0], step).tolist()):
             yield self._piece(X, y)
 
-    def open_sums(self, gradients) -> "_Sums":
+    def open_sums(self, gradients) -> "_StreamedSums":
         """See `Rows.open_sums`: on one thread, while one reads and one computes factors."""
-        return _Sums(self, gradients)
+        return _StreamedSums(self, gradients)
 
     def batches(self, size: int, n_epochs: int) -> Iterator[LocalRows]:
         """See `Rows.batches`; the last of each epoch may be short."""
@@ -106,7 +106,7 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     def _numbers(self, y):
         """Return targets as the loss takes them."""
-        y = self._encode(y.values)[y.codes] if isinstance(y, Labels) else self._encode(y)
+        y = self._encode(y.values)[y.codes] if isinstance(y, CodedLabels) else self._encode(y)
         return np.ascontiguousarray(y, dtype=np.float64)
 
     def _portions(self, edges, checked=True):
@@ -251,7 +251,7 @@ def _first_rows(parts, n_rows):
     return tuple(map(np.concatenate, zip(*portions, strict=True)))
 
 
-class _Sums:
+class _StreamedSums:
     """Sums of gradients over streamed rows, at one point after the other."""
 
     def __init__(self, rows, gradients):

@@ -54,7 +54,7 @@ _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
 
 @dataclass(frozen=True, eq=False)
-class Statistic:
+class NoisyPart:
     """Numbers to release together, and how far one record moves them.
 
     Row i of ``strategy`` says which of the wanted numbers ``values[i]`` sums; None: the values are
@@ -93,10 +93,10 @@ class Counted:
     ``first``; None: they are ``parts``.
     """
 
-    parts: tuple[Statistic, ...]
+    parts: tuple[NoisyPart, ...]
     evaluation: Callable[..., PrivateEvaluation]
     first: dict[str, Share] = field(default_factory=dict)
-    learn: Callable[[Spending, float], tuple[Statistic, ...]] | None = None
+    learn: Callable[[Spending, float], tuple[NoisyPart, ...]] | None = None
 
 
 def counted(model, X, y, beside, adjacency, **options):
@@ -240,7 +240,7 @@ def _tree(name, places, shape, owned, adjacency, others=False):
     if others:
         strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))
     sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
-    return Statistic(
+    return NoisyPart(
         name, strategy @ counts, sensitivity, strategy=strategy, total=owned.public_total
     )
 
@@ -283,7 +283,7 @@ def _confusions(model, X, codes, owned, classes, adjacency):
     places = np.where((codes < 0) | (predicted < 0), size, codes * classes.size + predicted)
     counts = owned.count(places, size + 1)
     parts = [
-        Statistic(
+        NoisyPart(
             "counts",
             counts.astype(float),
             math.sqrt(adjacency.sum_sensitivity(1.0)),
@@ -297,7 +297,7 @@ def _confusions(model, X, codes, owned, classes, adjacency):
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
         losses = np.where((losses <= 1) & (codes >= 0), np.maximum(losses, 0.0), 1.0)  # NaN too
         terms = np.array([owned.sum(losses)])
-        parts.append(Statistic("log losses", terms, owned.rounding, LOG_LOSS_SHARE))
+        parts.append(NoisyPart("log losses", terms, owned.rounding, LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
         _warn_of_others(released[0], classes)
@@ -340,7 +340,7 @@ def _errors(model, X, y, owned, adjacency, target_bounds, largest_error):
             noisy=released[0], target_bounds=(low, high), largest_error=largest, **public
         )
 
-    return Counted((Statistic("sums", np.array(sums), sensitivity),), evaluation)
+    return Counted((NoisyPart("sums", np.array(sums), sensitivity),), evaluation)
 
 
 def _limits(model, target_bounds, largest_error, most=None):
@@ -424,7 +424,7 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
         inside = [places == k for k in range(10)]
         sums = [owned.sum(of * one / high) for of in (expected, observed) for one in inside]
         sums += [owned.sum(deviances(exposure * of)) for of in (rates, learnt["rate"])]
-        return (Statistic(SUMS, np.array(sums), sensitivity),)
+        return (NoisyPart(SUMS, np.array(sums), sensitivity),)
 
     replaced = adjacency is Adjacency.REPLACE_ONE
     sensitivity = math.sqrt(6 if replaced else 4) * owned.rounding

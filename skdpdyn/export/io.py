@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from skdpdyn.core.expansion import Expansion, Levels, Numbers
+from skdpdyn.core.expansion import Expansion, Levels, NumberColumn
 from skdpdyn.core.schema import Schema
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
@@ -42,7 +42,7 @@ _OTHERS: tuple[type, ...] = (
         Ranges,
         Expansion,
         Levels,
-        Numbers,
+        NumberColumn,
         Schema,
         Budget,
         Adjacency,

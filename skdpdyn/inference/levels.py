@@ -27,7 +27,7 @@ MOST_NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class TableCells:
     """A frame whose columns of levels are cells, behind its columns of numbers.
 
     Parameters
@@ -55,7 +55,7 @@ class Cells:
     coded: Coded
 
     @classmethod
-    def of(cls, X: Any, categories: Any, bounds: Any, gaps: Any) -> "Cells":
+    def of(cls, X: Any, categories: Any, bounds: Any, gaps: Any) -> "TableCells":
         """Return a frame's cells, or raise an error that quotes no record.
 
         Of a column of numbers with ``gaps``, missing is a level beside them, and the number is the

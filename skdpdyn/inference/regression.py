@@ -34,14 +34,20 @@ from skdpdyn.inference.directions import (
     with_total,
 )
 from skdpdyn.inference.histories import MOST_ROWS
-from skdpdyn.inference.levels import COUNTS_OF_LEVELS, LEVELS_SHARE, POOLED, Cells, ChosenLevels
+from skdpdyn.inference.levels import (
+    COUNTS_OF_LEVELS,
+    LEVELS_SHARE,
+    POOLED,
+    ChosenLevels,
+    TableCells,
+)
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
     START,
-    Classes,
-    Counts,
-    Link,
-    Numbers,
+    ClassLikelihood,
+    CountLikelihood,
+    Likelihood,
+    NumberLikelihood,
     Scored,
     Scoring,
     shares_of_scoring,
@@ -260,7 +266,7 @@ PrivateRidge
     robust = robust or getattr(model, "weight_bounds", None) is not None
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
     no_cells = categories is None and not len(gaps)
-    cells = None if no_cells else Cells.of(X, categories, bounds, gaps)
+    cells = None if no_cells else TableCells.of(X, categories, bounds, gaps)
     X = X if cells is None else cells.numbers
     with (
         silent_arithmetic(),
@@ -298,8 +304,10 @@ def _table(fitted, confidence, estimates, notes, of_residuals):
         delta_=model.delta_,
         leaks_=model.leaks_,
         sources_=model.sources_,
-        inverse_link=None if isinstance(fitted.link, Numbers) else fitted.link.mean,
-        ratio=fitted.link.ratio,
+        inverse_link=None
+        if isinstance(fitted.likelihood, NumberLikelihood)
+        else fitted.likelihood.mean,
+        ratio=fitted.likelihood.ratio,
         **of_residuals,
     )
 
@@ -451,7 +459,7 @@ class Columns:
 
     bounds: np.ndarray
     one_hot: list[list[int]]
-    cells: Cells | None
+    cells: TableCells | None
     interactions: Sequence[tuple[Hashable, Hashable]]
 
     def shares(self, budget: Budget, rows: LocalRows) -> tuple[dict[str, Share], dict[str, Any]]:
@@ -540,7 +548,7 @@ class _Fit:
     model: Any
     reading: Reading
     rows: LocalRows
-    link: Link
+    likelihood: Likelihood
     columns: Columns
     unit: str
     robust: bool
@@ -560,12 +568,12 @@ class _Fit:
         reading = preparation.first(model, reading, begun)
         target = reading.target
         rows = reading.rows(preparation.request.most_rows)
-        link = _link(model, target, rows)
+        likelihood = _likelihood(model, target, rows)
         if target.codes is not None:
             rows = rows.with_classes(target.codes)
         if target.total is not None and not reading.equal_rows and reading.weights is None:
             rows = rows.with_total(target.total)
-        return cls(model, reading, rows, link, columns, unit, robust, preparation, begun)
+        return cls(model, reading, rows, likelihood, columns, unit, robust, preparation, begun)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -586,14 +594,16 @@ class _Fit:
         most = self.columns.most(budget, rows)
         shares |= shares_of_coordinates(rows, most, budget, intercept, adds_up)
         left = 1 - total_of(shares.values())
-        shares |= shares_of_scoring(self.link, left, intercept, self.robust)
-        in_time = equal and self.link == Classes(2) and 1 < rows.most_rows <= MOST_ROWS
+        shares |= shares_of_scoring(self.likelihood, left, intercept, self.robust)
+        in_time = (
+            equal and self.likelihood == ClassLikelihood(2) and 1 < rows.most_rows <= MOST_ROWS
+        )
         spread = 1 / rows.most_rows if equal else 1.0
         with buying(shares, budget, n_samples, self.begun, records) as (spending, plan):
             rows, columns, levels = self.columns.ready(model, rows, self.reading, spending)
             rows = with_total(rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
-            evidence = Scoring(rows, self.link, coordinates, spending, spread, in_time).run()
+            evidence = Scoring(rows, self.likelihood, coordinates, spending, spread, in_time).run()
         model._publish_plan(plan, self.reading.target.leaks, self.unit)
         of_columns = {"bounds": (RANGES, FINER_RANGES), "categories": (LEVELS,)}
         model.bought_ = self.preparation.bought | {
@@ -618,7 +628,7 @@ class _Fit:
         They do where more other coefficients are known without them, as of columns that nearly
         follow from one another: first those that are unknown themselves, then all of them.
         """
-        n_outputs = self.link.n_outputs
+        n_outputs = self.likelihood.n_outputs
         size = len(units)
         many = np.kron(np.eye(n_outputs), units)
         shifts = np.tile(shift, n_outputs)
@@ -643,7 +653,7 @@ class _Fit:
 
     def _of_residuals(self, scored, constant):
         """Return the deviation of residuals and R^2 of numbers that all directions tell."""
-        if not isinstance(self.link, Numbers) or len(scored.inverse.weak):
+        if not isinstance(self.likelihood, NumberLikelihood) or len(scored.inverse.weak):
             return {}
         _, factor = scaling(*self.attributes["target_bounds_"], bool(constant))
         numbers = {"residual_std": abs(factor) * math.sqrt(scored.dispersion)}
@@ -656,7 +666,7 @@ class _Fit:
     def names(self) -> tuple[str, ...]:
         """Names of the parameters, by class where there are several outputs."""
         names = names_of(self.model)
-        if self.link.n_outputs == 1:
+        if self.likelihood.n_outputs == 1:
             return names
         classes = self.attributes["classes_"][1:]
         return tuple(f"{label}: {name}" for label in classes for name in names)
@@ -665,15 +675,19 @@ class _Fit:
     def estimand(self) -> str:
         """Sentence that names the estimand."""
         attributes = self.attributes
-        if isinstance(self.link, Classes):
+        if isinstance(self.likelihood, ClassLikelihood):
             first, second, *others = attributes["classes_"]
             of = f"log odds of {'classes' if others else f'y == {second}'} against {first}"
-        elif isinstance(self.link, Counts):
+        elif isinstance(self.likelihood, CountLikelihood):
             of = f"logarithm of the rate of counts up to {attributes['target_bounds_'][1]:g}"
         else:
             low, high = attributes["target_bounds_"]
             of = f"expectation of y within [{low:g}, {high:g}]"
-        by = "least squares" if isinstance(self.link, Numbers) else "maximum likelihood"
+        by = (
+            "least squares"
+            if isinstance(self.likelihood, NumberLikelihood)
+            else "maximum likelihood"
+        )
         return (
             f"Coefficients of the {of}, by {by} without penalty, in the population "
             "that the records were drawn from; cells beyond their bounds count as these, and rows "
@@ -692,24 +706,24 @@ class _Fit:
             to_x = np.vstack([to_x, columns.shifts / columns.radius])
             to_x = np.column_stack([to_x, np.append(np.zeros(n_features), 1.0)])
         factor = 1.0
-        if isinstance(self.link, Numbers):
+        if isinstance(self.likelihood, NumberLikelihood):
             shift, factor = scaling(*self.attributes["target_bounds_"], intercept)
-        elif isinstance(self.link, Counts) and intercept:
-            shift = math.log(self.link.unit)
+        elif isinstance(self.likelihood, CountLikelihood) and intercept:
+            shift = math.log(self.likelihood.unit)
         shifts = np.append(np.zeros(n_features), [shift] * intercept)
         return factor * to_x @ coordinates.of_unit(1.0).T, shifts
 
     def _publish(self, scored: Scored, columns: Units, units, shift):
         """Set the attributes of a fitted model; each row is in the ball around all bounds."""
         model = self.model
-        link = self.link
-        parameters = scored.theta.reshape(link.n_outputs, -1) @ units.T + shift
-        intercept = parameters[:, -1] if model.fit_intercept else np.zeros(link.n_outputs)
+        likelihood = self.likelihood
+        parameters = scored.theta.reshape(likelihood.n_outputs, -1) @ units.T + shift
+        intercept = parameters[:, -1] if model.fit_intercept else np.zeros(likelihood.n_outputs)
         coef = parameters[:, : model.n_features_in_]
-        if link.n_outputs > 1 or isinstance(model, PrivateSoftmaxRegression):
+        if likelihood.n_outputs > 1 or isinstance(model, PrivateSoftmaxRegression):
             coef = np.vstack([np.zeros(coef.shape[1]), coef])  # the reference
             intercept = np.append(0.0, intercept)
-        if not isinstance(link, Classes):
+        if not isinstance(likelihood, ClassLikelihood):
             coef = coef[0]
             intercept = float(intercept[0])
         if not np.all(np.isfinite(coef)):
@@ -738,19 +752,19 @@ def _weights(model, sample_weight, at_risk, n_rows):
     return at_risk * (1.0 if weights is None else weights)
 
 
-def _link(model, target, rows) -> Link:
+def _likelihood(model, target, rows) -> Likelihood:
     """Return the likelihood of targets, from their public facts; ``rows`` have them as read."""
     attributes = target.attributes
     if "classes_" in attributes:
         classes = attributes["classes_"]
         if target.class_counts is not None:
-            return Classes(classes.size, target.class_counts[0])
-        return Classes(classes.size, None, partial(_counts, rows, classes))
+            return ClassLikelihood(classes.size, target.class_counts[0])
+        return ClassLikelihood(classes.size, None, partial(_counts, rows, classes))
     if not model.family.targets.takes_exposure:
-        return Numbers(0.0, 4.0)
+        return NumberLikelihood(0.0, 4.0)
     high = attributes["target_bounds_"][1]
     unit = residual_limit(high)
-    return Counts(LEAST_COUNT / unit, high / unit, unit, bool(rows.exposure.size))
+    return CountLikelihood(LEAST_COUNT / unit, high / unit, unit, bool(rows.exposure.size))
 
 
 def _counts(cells, classes, spending):

@@ -60,8 +60,8 @@ LARGEST_VARIANCE_NOISE = 0.25
 _MOST_RAW = 700.0  # of which exp is finite
 
 
-class Link(ABC):
-    """Link of raw predictions to residuals and curvatures, with public bounds of both.
+class Likelihood(ABC):
+    """Residuals and curvatures of raw predictions, with public bounds of both.
 
     ``n_outputs`` is the number of raw predictions of a row, ``n_averaged`` that of the last steps
     whose estimates are averaged. ``limits`` and ``measures`` say whether limits of residuals are
@@ -112,7 +112,7 @@ class Link(ABC):
 
 
 @dataclass(frozen=True)
-class Classes(Link):
+class ClassLikelihood(Likelihood):
     """Labels of ``n_classes`` classes; raw predictions are log odds against the first.
 
     ``counts`` are noisy counts of them, where they were bought with the labels. Otherwise ``count``
@@ -132,11 +132,11 @@ class Classes(Link):
 
     @property
     def start_shares(self):
-        """See `Link`: counts of classes are bought once."""
+        """See `Likelihood`: counts of classes are bought once."""
         return {} if self.counts is not None else {START: Share(START_SHARE)}
 
     def start(self, rows, spending):
-        """See `Link.start`: of noisy counts, none below the noise."""
+        """See `Likelihood.start`: of noisy counts, none below the noise."""
         noisy = self.counts
         if noisy is None:
             noisy = self.count(spending)
@@ -146,7 +146,7 @@ class Classes(Link):
         return np.log(noisy[1:] / noisy[0]), usual
 
     def limit(self, residuals, rows, buy):
-        """See `Link.limit`."""
+        """See `Likelihood.limit`."""
         return 1.0 if self.n_outputs == 1 else math.sqrt(2)
 
     def _probabilities(self, raw, rows):
@@ -155,20 +155,20 @@ class Classes(Link):
         return odds / (odds.sum(axis=1)[:, None] + exponentials(-top, rows))
 
     def residuals(self, raw, rows):
-        """See `Link.residuals`."""
+        """See `Likelihood.residuals`."""
         return self._probabilities(raw, rows) - (rows.y[:, None] == np.arange(1, self.n_classes))
 
     def curvature(self, raw, rows):
-        """See `Link.curvature`."""
+        """See `Likelihood.curvature`."""
         p = self._probabilities(raw, rows)
         return lambda a, b: p[:, a] * ((a == b) - p[:, b])
 
     def mean(self, raw):
-        """See `Link.mean`: the probability of the second of two classes."""
+        """See `Likelihood.mean`: the probability of the second of two classes."""
         return special.expit(raw)
 
     def largest_curvature(self, limit):
-        """See `Link.largest_curvature`.
+        """See `Likelihood.largest_curvature`.
 
         With s = sum p^2, the squared norm of diag(p) - pp' is s - 2 sum p^3 + s^2, at most s (1 -
         s) since sum p^3 >= s^2 (Jensen). The rows of other classes are a part of it.
@@ -177,7 +177,7 @@ class Classes(Link):
 
 
 @dataclass(frozen=True)
-class Bought(Link):
+class CutLikelihood(Likelihood):
     """Residuals without a bound, which are cut off at a multiple of a private quantile."""
 
     least: float
@@ -186,7 +186,7 @@ class Bought(Link):
     limits = True
 
     def limit(self, residuals, rows, buy):
-        """See `Link.limit`."""
+        """See `Likelihood.limit`."""
         distances = rows.with_numbers(np.abs(residuals[:, 0]))
         distances.exposure = np.empty(0)
         distances.common = 1.0
@@ -208,7 +208,7 @@ def _exposure(rows):
 
 
 @dataclass(frozen=True)
-class Counts(Bought):
+class CountLikelihood(CutLikelihood):
     """Counts beside exposures, in units of ``unit``; raw predictions are logarithms of rates."""
 
     unit: float
@@ -218,12 +218,12 @@ class Counts(Bought):
 
     @property
     def start_shares(self):
-        """See `Link`."""
+        """See `Likelihood`."""
         of_rate = shares_of_rate(START_SHARE, self.has_exposure)
         return {TARGET_SCALE: Share(START_SHARE, COUNTS)} | of_rate
 
     def start(self, rows, spending):
-        """See `Link.start`."""
+        """See `Likelihood.start`."""
         exposure = None if self.has_exposure else rows.common
         rate, mean = base_rate(rows, rows.mass, self.largest, spending, exposure)
         return np.log([rate]), mean
@@ -232,29 +232,29 @@ class Counts(Bought):
         return _exposure(rows) * exponentials(np.minimum(raw[:, 0], _MOST_RAW), rows)
 
     def residuals(self, raw, rows):
-        """See `Link.residuals`."""
+        """See `Likelihood.residuals`."""
         return (self._means(raw, rows) - rows.y * _exposure(rows))[:, None]
 
     def curvature(self, raw, rows):
-        """See `Link.curvature`: the mean."""
+        """See `Likelihood.curvature`: the mean."""
         means = self._means(raw, rows)
         return lambda a, b: means
 
     def largest_curvature(self, limit):
-        """See `Link.largest_curvature`: of Poisson counts the mean is the squared deviation."""
+        """See `Likelihood.largest_curvature`: of counts the mean is the squared deviation."""
         return (limit / 2) ** 2 * self.unit
 
     def dispersion(self, mean_square):
-        """See `Link.dispersion`."""
+        """See `Likelihood.dispersion`."""
         return 1 / self.unit
 
     def mean(self, raw):
-        """See `Link.mean`."""
+        """See `Likelihood.mean`."""
         return np.exp(np.minimum(raw, _MOST_RAW))
 
 
 @dataclass(frozen=True)
-class Numbers(Bought):
+class NumberLikelihood(CutLikelihood):
     """Numbers in [-1, 1]; the loss is half of the squared error."""
 
     n_averaged = 3
@@ -263,36 +263,38 @@ class Numbers(Bought):
     curvatures = (0.1,)  # the curvature is the same everywhere
 
     def residuals(self, raw, rows):
-        """See `Link.residuals`."""
+        """See `Likelihood.residuals`."""
         return raw - rows.y[:, None]
 
     def curvature(self, raw, rows):
-        """See `Link.curvature`."""
+        """See `Likelihood.curvature`."""
         ones = np.ones(len(raw))
         return lambda a, b: ones
 
     def largest_curvature(self, limit):
-        """See `Link.largest_curvature`."""
+        """See `Likelihood.largest_curvature`."""
         return 1.0
 
     def dispersion(self, mean_square):
-        """See `Link.dispersion`."""
+        """See `Likelihood.dispersion`."""
         return mean_square
 
     def mean(self, raw):
-        """See `Link.mean`."""
+        """See `Likelihood.mean`."""
         return raw
 
 
-def shares_of_scoring(link: Link, left: float, intercept: bool, robust: bool) -> dict[str, Share]:
+def shares_of_scoring(
+    likelihood: Likelihood, left: float, intercept: bool, robust: bool
+) -> dict[str, Share]:
     """Return the shares of scoring within the part ``left`` of mu^2."""
-    parts = dict(link.start_shares) if intercept else {}
-    for k, gradient in enumerate(link.gradients):
-        if link.limits:
+    parts = dict(likelihood.start_shares) if intercept else {}
+    for k, gradient in enumerate(likelihood.gradients):
+        if likelihood.limits:
             parts |= {LIMIT.format(k): Share(LIMIT_SHARE, COUNTS), CUT.format(k): Share(CUT_SHARE)}
         parts |= {GRADIENT.format(k): Share(gradient)}
-        parts |= {CURVATURE.format(k): Share(of) for of in link.curvatures[k : k + 1]}
-    parts |= {DISPERSION: Share(DISPERSION_SHARE)} if link.measures else {}
+        parts |= {CURVATURE.format(k): Share(of) for of in likelihood.curvatures[k : k + 1]}
+    parts |= {DISPERSION: Share(DISPERSION_SHARE)} if likelihood.measures else {}
     parts |= {SCORES: Share(SCORES_SHARE)} if robust else {}
     return scaled_to(parts, left)
 
@@ -415,7 +417,7 @@ class Scoring:
     ----------
     rows : LocalRows
         Rows with targets and a map to the unit ball.
-    link : Link
+    likelihood : Likelihood
         The likelihood.
     coordinates : Coordinates
         The coordinates of rows.
@@ -432,21 +434,21 @@ class Scoring:
     def __init__(
         self,
         rows: LocalRows,
-        link: Link,
+        likelihood: Likelihood,
         coordinates: Coordinates,
         spending: Spending,
         spread: float = 1.0,
         in_time: bool = False,
     ) -> None:
         self.rows = rows
-        self.link = link
+        self.likelihood = likelihood
         self.spending = spending
         self.spread = spread
         self.square = coordinates.square
         self.constant = coordinates.constant
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
         self.growth = room_to_grow(strength, rows.shape[1])
-        self.reach = reach(strength, link.n_outputs * rows.shape[1])
+        self.reach = reach(strength, likelihood.n_outputs * rows.shape[1])
         self.blocks = list(coordinates.blocks(rows, self.reach))
         self.n_coordinates = self.blocks[0][1].shape[1]
         # how far a record moves sums, in units of the longest full row, and the weight of its rows
@@ -468,35 +470,35 @@ class Scoring:
     def run(self) -> "Evidence":
         """Take all steps, and return what they released."""
         steps: list[tuple] = []
-        link = self.link
+        likelihood = self.likelihood
         grown = False
-        theta = np.zeros((link.n_outputs, self.n_coordinates))
+        theta = np.zeros((likelihood.n_outputs, self.n_coordinates))
         if self.constant:
-            start, self.usual = link.start(self.rows, self.spending)
+            start, self.usual = likelihood.start(self.rows, self.spending)
             theta[:, -1] = start / self.constant
-        for k in range(len(link.gradients)):
+        for k in range(len(likelihood.gradients)):
             raw = self._products(theta)
-            residuals = link.residuals(raw, self.rows)
-            plain = limit = link.limit(
+            residuals = likelihood.residuals(raw, self.rows)
+            plain = limit = likelihood.limit(
                 residuals, self.rows, partial(self.spending.quantile, LIMIT.format(k))
             )
-            if link.limits:
+            if likelihood.limits:
                 steps = steps if self.has_long_tail == grown else []  # of the same limit alone
                 grown = self.has_long_tail
                 limit = self._grown(CUT.format(k), np.abs(residuals[:, 0]), limit)
             terms = self._bounded(residuals, limit)
-            of_outputs = link.curvature(raw, self.rows)
-            if link.n_outputs == 1:
+            of_outputs = likelihood.curvature(raw, self.rows)
+            if likelihood.n_outputs == 1:
                 weights = self._row_weights(terms[:, 0], of_outputs(0, 0), plain)
                 terms = terms * weights[:, None]
                 of_outputs = partial(_times, weights, of_outputs)
             gradient, std = self._gradient(k, theta, terms, limit)
-            if k < len(link.curvatures):
+            if k < len(likelihood.curvatures):
                 curvature = self._curvature(k, theta, of_outputs, plain)
             steps.append((theta.ravel(), gradient, std))
             theta = theta - self._step(curvature, gradient).reshape(theta.shape)
-        is_rare = self._largest(plain) < link.largest_curvature(plain)
-        return self._evidence(steps[-link.n_averaged :], curvature, terms, limit, is_rare)
+        is_rare = self._largest(plain) < likelihood.largest_curvature(plain)
+        return self._evidence(steps[-likelihood.n_averaged :], curvature, terms, limit, is_rare)
 
     def _evidence(self, steps, curvature, terms, limit, is_rare):
         """Return all that estimates follow from; squares of residuals and scores are bought."""
@@ -515,7 +517,7 @@ class Scoring:
 
     def _grown(self, name, distances, limit):
         """Return the limit, larger where a long tail was seen, and buy the part beyond it."""
-        limit = min(limit * self.growth, self.link.largest) if self.has_long_tail else limit
+        limit = min(limit * self.growth, self.likelihood.largest) if self.has_long_tail else limit
         weight = self.rows.weight if self.rows.weight.size else 1.0
         room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
         beyond = float(self.spending.release(name, math.fsum(weight * (distances > limit)), room))
@@ -533,7 +535,7 @@ class Scoring:
     def _largest(self, limit):
         """Return a bound on the curvature of a row: where outcomes are rare, of a usual one's."""
         usual = RARE * self.usual * (1 + self.in_time)  # a person has several rows in time
-        return min(self.link.largest_curvature(limit), usual)
+        return min(self.likelihood.largest_curvature(limit), usual)
 
     def _row_weights(self, terms, curvature, limit):
         """Return weights for score and curvature alike: below 1 where a row's curvature is large.
@@ -607,13 +609,13 @@ class Scoring:
 
     def _dispersion(self, terms, limit):
         if DISPERSION not in self.spending.shares:
-            return self.link.dispersion(None)
+            return self.likelihood.dispersion(None)
         weight = self.rows.weight if self.rows.weight.size else 1.0
         total = math.fsum(weight * (terms[:, 0] / limit) ** 2)
         room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
         noisy = float(self.spending.release(DISPERSION, total, room))
         freedom = max(self.rows.mass - self.n_coordinates, 1)
-        return self.link.dispersion(limit**2 * max(noisy, 1.0) / freedom)
+        return self.likelihood.dispersion(limit**2 * max(noisy, 1.0) / freedom)
 
     def _scores(self, theta, terms, limit):
         """Return the noisy sum over records of outer(s, s), s the score of all rows of one."""

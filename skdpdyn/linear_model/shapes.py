@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.expansion import Numbers
+from skdpdyn.core.expansion import NumberColumn
 from skdpdyn.core.spending import training_of
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.training.base import distinct
@@ -82,7 +82,7 @@ def shapes_of(model: Any) -> dict[str, Shape]:
             missing = None
             levels = list(getattr(column, "levels", ()))
             grid: Any = [*levels, *distinct(["(other)", "(missing)"], levels)]
-            if isinstance(column, Numbers):
+            if isinstance(column, NumberColumn):
                 grid = column.middles
                 rows = rows[:-1]
                 missing = value[:, -1]
@@ -111,7 +111,7 @@ def _grid_of_pair(expansion, pair):
         n_cells = column.n_cells - 1  # without missing ones
         at = np.arange(n_cells)
         points = [*getattr(column, "levels", ()), "other"]
-        if isinstance(column, Numbers):
+        if isinstance(column, NumberColumn):
             at = np.linspace(0, n_cells - 1, _N_POINTS).round().astype(np.intp)
             points = column.middles[at]
         grid.append(points)

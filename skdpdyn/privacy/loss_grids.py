@@ -92,7 +92,7 @@ _POOLED = 4096  # points of a part that are enough to choose a tilt
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
 
 
-class Event(StrEnum):
+class RareLosses(StrEnum):
     """Which rare losses the releases have: any, none, or some."""
 
     ANY = "any"
@@ -408,13 +408,15 @@ Repeated = Sequence[tuple[Masses, int]]
 Parts = Sequence[tuple[Masses | Split, int]]
 
 
-def events(parts: Parts) -> tuple[Event, ...]:
+def events(parts: Parts) -> tuple[RareLosses, ...]:
     """Return the events that delta is summed over: one where rare losses are none, or many."""
-    rate = sum(n * float(np.sum(one.probs)) for one, n in _rare(parts, Event.SOME))
-    return (Event.NONE, Event.SOME) if 0 < rate < _MANY_RARE else (Event.ANY,)
+    rate = sum(n * float(np.sum(one.probs)) for one, n in _rare(parts, RareLosses.SOME))
+    return (RareLosses.NONE, RareLosses.SOME) if 0 < rate < _MANY_RARE else (RareLosses.ANY,)
 
 
-def best_tilt(parts: Parts, interval: float, goal: Goal, event: Event = Event.ANY) -> float:
+def best_tilt(
+    parts: Parts, interval: float, goal: Goal, event: RareLosses = RareLosses.ANY
+) -> float:
     """Return nearly the tilt that leaves the most to see at a delta.
 
     Parameters
@@ -465,7 +467,7 @@ def best_seen(
         hidden = -math.inf
         for parts in directions:
             each: Any = [*parts[:k], (_halves(parts[k][0], index), parts[k][1]), *parts[k + 1 :]]
-            for event in (Event.NONE, Event.SOME):
+            for event in (RareLosses.NONE, RareLosses.SOME):
                 hidden = max(hidden, _hidden(each, interval, goal, event))
         if hidden < least:
             least = hidden
@@ -486,7 +488,7 @@ def _halves(masses: Masses, index: int) -> Split:
     return Split(near, math.log(stay), far, 1, ())
 
 
-def _hidden(parts: Parts, interval: float, goal: Goal, event: Event) -> float:
+def _hidden(parts: Parts, interval: float, goal: Goal, event: RareLosses) -> float:
     """Return the logarithm of Chernoff's bound on an event's part of delta, over delta."""
     tilt = best_tilt(parts, interval, goal, event)
     log_moment = _pooled(parts, interval, event).moments(tilt)[0]
@@ -499,7 +501,7 @@ def _root_tilt(excess: Callable[[float], float], start: float, most: float) -> t
     return math.exp(log_tilt), log_tilt >= most
 
 
-def _pooled(parts: Parts, interval: float, event: Event) -> "_Sum":
+def _pooled(parts: Parts, interval: float, event: RareLosses) -> "_Sum":
     """Return the total with pooled masses."""
     each = [
         (part.small.pooled(), n, interval / part.ratio)
@@ -510,10 +512,10 @@ def _pooled(parts: Parts, interval: float, event: Event) -> "_Sum":
     return _Sum(each, [(one.pooled(), n, interval) for one, n in _rare(parts, event)], event)
 
 
-def _rare(parts: Parts, event: Event) -> list[tuple[Masses, int]]:
+def _rare(parts: Parts, event: RareLosses) -> list[tuple[Masses, int]]:
     """Return the rare losses of an event, over the probability of none."""
     rare = [(part.rare, n) for part, n in parts if isinstance(part, Split)]
-    return [(one, n) for one, n in rare if event is not Event.NONE and np.any(one.probs)]
+    return [(one, n) for one, n in rare if event is not RareLosses.NONE and np.any(one.probs)]
 
 
 @dataclass(frozen=True)
@@ -522,7 +524,7 @@ class _Sum:
 
     each: Sequence[tuple[Masses, int, float]]
     rare: Sequence[tuple[Masses, int, float]] = ()
-    event: Event = Event.ANY
+    event: RareLosses = RareLosses.ANY
 
     def moments(self, tilt: float) -> tuple[float, float, float]:
         """Return log E exp(tilt L) on the event, and about mean and variance under the tilt."""
@@ -537,7 +539,7 @@ class _Sum:
             rate += n * float(np.logaddexp(0.0, log_moment))
             often = n * float(special.expit(log_moment))
             jumps += often * np.array([0.0, unit * index, unit * unit * (spread + index * index)])
-        if self.event is Event.SOME:
+        if self.event is RareLosses.SOME:
             jumps /= -math.expm1(-max(rate, _LEAST))
             rate = log_expm1(max(rate, _LEAST))
         log_moment, mean, variance = (total + jumps).tolist()
@@ -566,7 +568,9 @@ def _infinity(parts: Parts) -> float:
     return abs(math.expm1(log_finite)) * (1 + 1e-14)
 
 
-def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY) -> Tilted:
+def tilted(
+    parts: Parts, interval: float, tilt: float, event: RareLosses = RareLosses.ANY
+) -> Tilted:
     """Return the total under ``tilt``; OverflowError where it has too many points."""
     log_moment = 0.0
     outside = 0.0
@@ -588,7 +592,7 @@ def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY)
     rare = [(_under(one, tilt * interval, 0.0)[0], n) for one, n in _rare(parts, event)]
     rare = [(one, n) for one, n in rare if np.any(one.probs)]  # below doubles: see `_LEAST`
     rate = sum(n * math.log1p(min(float(np.sum(one.probs)), 1.0)) for one, n in rare)
-    log_rate = log_expm1(max(rate, _LEAST)) if event is Event.SOME else rate
+    log_rate = log_expm1(max(rate, _LEAST)) if event is RareLosses.SOME else rate
     log_moment += log_rate + 8 * _UNIT * (abs(log_rate) + len(rare))
     total = _Sum([(*one, 1) for one in each], [(*one, 1) for one in rare], event)
     low, high = _window(total)
@@ -598,7 +602,7 @@ def tilted(parts: Parts, interval: float, tilt: float, event: Event = Event.ANY)
     if rare or sum(n for _, n in each) > 1:
         probs = _convolved(each, low, high, rare, event)
         outside = outside + _OUTSIDE
-    infinity = _infinity(parts) if event is not Event.SOME else 0.0
+    infinity = _infinity(parts) if event is not RareLosses.SOME else 0.0
     return Tilted(interval, tilt, log_moment, low, probs, outside, infinity)
 
 
@@ -693,7 +697,7 @@ def _moved(masses: Masses, by: int, step: float, interval: float) -> Masses:
 
 
 def _convolved(
-    parts: Repeated, low: int, high: int, rare: Repeated = (), event: Event = Event.ANY
+    parts: Repeated, low: int, high: int, rare: Repeated = (), event: RareLosses = RareLosses.ANY
 ) -> Array:
     """Return the masses of the total from index low to high, rounded up."""
     most = max(high - low + 1, *(part.probs.size for part, _ in (*parts, *rare)))
@@ -741,7 +745,9 @@ def _placed(masses: Masses, size: int) -> Array:
     return placed
 
 
-def _of_rare(rare: Sequence[tuple[Array, int]], event: Event, kappa: float) -> tuple[Any, float]:
+def _of_rare(
+    rare: Sequence[tuple[Array, int]], event: RareLosses, kappa: float
+) -> tuple[Any, float]:
     """Return prod (1 + r_i)^n_i, less 1 if some are rare, over its value at 0, and its error."""
     exponent = 0.0
     rate = 0.0
@@ -755,7 +761,7 @@ def _of_rare(rare: Sequence[tuple[Array, int]], event: Event, kappa: float) -> t
         often = often + n * share
     rate = max(rate, _LEAST)
     error = 2 * often * (kappa + 32 * _UNIT)
-    if event is Event.ANY:
+    if event is RareLosses.ANY:
         return np.exp(exponent - rate), error + 8 * _UNIT
     # an error of A moves exp(A) - 1 by e^rate times it at most: (rate + 1) / rate of its largest
     share = -math.expm1(-rate)

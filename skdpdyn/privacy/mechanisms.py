@@ -215,7 +215,7 @@ class Laplace(Checked):
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbation(Checked):
+class PerturbedOutput(Checked):
     """A statistic of bounded sensitivity, computed without noise, plus noise on the result.
 
     Parameters
@@ -238,10 +238,10 @@ class OutputPerturbation(Checked):
 
     Examples
     --------
-    >>> from skdpdyn.privacy import OutputPerturbation, perturbation
-    >>> perturbation(OutputPerturbation(noise_multiplier=4.0)).mu
+    >>> from skdpdyn.privacy import PerturbedOutput, perturbation
+    >>> perturbation(PerturbedOutput(noise_multiplier=4.0)).mu
     0.25
-    >>> perturbation(OutputPerturbation(noise_multiplier=4.0, distribution="gamma")).epsilon(0.0)
+    >>> perturbation(PerturbedOutput(noise_multiplier=4.0, distribution="gamma")).epsilon(0.0)
     0.25
     """
 
@@ -256,13 +256,13 @@ class OutputPerturbation(Checked):
 
 @stored
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbation(Checked):
+class PerturbedObjective(Checked):
     """The exact minimiser of a regularised sum of losses to which a random linear term was added.
 
     theta minimises ``sum_i loss_i(theta) + (Lambda/2) |theta|^2 + b @ theta`` over the whole space;
     the losses are convex with a Lipschitz gradient, b is drawn once, and only theta is released.
     For a minimiser that is known up to a certified distance, compose this record with an
-    `OutputPerturbation` of twice that distance.
+    `PerturbedOutput` of twice that distance.
 
     Parameters
     ----------
@@ -285,8 +285,8 @@ class ObjectivePerturbation(Checked):
 
     Examples
     --------
-    >>> from skdpdyn.privacy import ObjectivePerturbation, perturbation
-    >>> m = ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1)
+    >>> from skdpdyn.privacy import PerturbedObjective, perturbation
+    >>> m = PerturbedObjective(noise_multiplier=5.0, curvature=0.1)
     >>> round(m.tilt, 6), round(perturbation(m).epsilon(1e-6), 6)
     (0.09531, 0.959831)
     """

@@ -12,7 +12,7 @@ from skdpdyn.core.losses import Loss
 from skdpdyn.core.noise import NOISE_ERROR, Generator, largest_norm, release, standard_noise
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
-from skdpdyn.privacy import Budget, Composition, ObjectivePerturbation as Record, OutputPerturbation
+from skdpdyn.privacy import Budget, Composition, PerturbedObjective, PerturbedOutput
 from skdpdyn.privacy.checks import checked_choice, is_named
 from skdpdyn.solvers.base import Solver, training_time
 from skdpdyn.solvers.minimise import (
@@ -133,7 +133,7 @@ class ObjectivePerturbation(Solver):
             "distribution": self.noise,
             "adjacency": budget.adjacency,
         }
-        tilt = Record(noise_multiplier=1.0, **constants).tilt
+        tilt = PerturbedObjective(noise_multiplier=1.0, **constants).tilt
         if not tilt < budget.epsilon:
             raise ValueError(
                 f"alpha={objective.alpha:.6g}: the Jacobian alone costs {tilt:.6g}, more than "
@@ -145,8 +145,8 @@ class ObjectivePerturbation(Solver):
 
         def record(noise_multiplier):
             shared = {"distribution": self.noise, "adjacency": budget.adjacency}
-            linear = Record(noise_multiplier=noise_multiplier, **constants)
-            output = OutputPerturbation(
+            linear = PerturbedObjective(noise_multiplier=noise_multiplier, **constants)
+            output = PerturbedOutput(
                 noise_multiplier=hidden * noise_multiplier, statistic="minimiser", **shared
             )
             mechanism = Composition((linear, output))

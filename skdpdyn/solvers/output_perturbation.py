@@ -12,7 +12,7 @@ from skdpdyn.core.noise import Generator, release
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import FixedBatches
-from skdpdyn.privacy import Adjacency, Budget, OutputPerturbation as Record
+from skdpdyn.privacy import Adjacency, Budget, PerturbedOutput
 from skdpdyn.privacy.checks import checked_choice, checked_count, is_named
 from skdpdyn.solvers.base import Solver, checked_steps
 from skdpdyn.solvers.minimise import (
@@ -202,7 +202,7 @@ class OutputPerturbation(Solver):
 
     def mechanism(
         self, objective: Objective, budget: Budget, bound: str
-    ) -> Callable[[float], Record]:
+    ) -> Callable[[float], PerturbedOutput]:
         """See `Solver.mechanism`."""
         self._check(objective)
         ran: dict[str, str | float] = {"statistic": self.method}
@@ -214,7 +214,7 @@ class OutputPerturbation(Solver):
             ran["batch_size"] = min(int(self.batch_size), objective.n_samples)
 
         def record(noise_multiplier):
-            return Record(
+            return PerturbedOutput(
                 noise_multiplier=noise_multiplier,
                 distribution=self.noise,
                 adjacency=budget.adjacency,
@@ -226,7 +226,7 @@ class OutputPerturbation(Solver):
     def solve(
         self,
         objective: Objective,
-        mechanism: Record,
+        mechanism: PerturbedOutput,
         rows: Rows,
         *,
         generator: Generator,
@@ -238,7 +238,7 @@ class OutputPerturbation(Solver):
         theta = statistic.run(objective, rows, generator, verbose)
         return release(theta, scale, generator, mechanism.distribution)
 
-    def fitted_attributes(self, mechanism: Record) -> dict[str, Any]:
+    def fitted_attributes(self, mechanism: PerturbedOutput) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: the noise over the sensitivity of the result."""
         return {"noise_multiplier_": mechanism.noise_multiplier}
 
@@ -285,7 +285,7 @@ class OutputPerturbation(Solver):
         )
 
 
-def statistic_of(objective: Objective, mechanism: Record) -> Minimiser | Descent:
+def statistic_of(objective: Objective, mechanism: PerturbedOutput) -> Minimiser | Descent:
     """Return the statistic before noise, which knows how far one record moves it."""
     n_epochs = mechanism.n_epochs
     n_samples = objective.n_samples

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import Expansion, Levels, Numbers, bounds_by_column, levels_in
+from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column, levels_in
 from skdpdyn.data.coded import Coded
-from skdpdyn.data.streamed import Labels as RowLabels, StreamedRows
+from skdpdyn.data.streamed import CodedLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.support.blas import in_threads, threads_of
 from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_records, validated
@@ -19,12 +19,12 @@ from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_r
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 _FLAGS = Levels((False, True))
 _PRIVATE = Levels((), learnt=True)
-_RANGED = Numbers(-1.0, 1.0, learnt=True)  # until its bounds are bought
+_RANGED = NumberColumn(-1.0, 1.0, learnt=True)  # until its bounds are bought
 
 
 def public_columns(
     model: Any, n_features: int, names: Sequence[str] | None, kinds: Sequence[str] | None
-) -> tuple[Numbers | Levels, ...]:
+) -> tuple[NumberColumn | Levels, ...]:
     """Return the public facts of each column, or an error that says how to give them.
 
     Parameters
@@ -56,7 +56,7 @@ def public_columns(
             facts.setdefault(key, _FLAGS)
     numbers = [key for key in keys if key not in facts]
     for key, pair in _bounds(model.bounds, numbers, names, n_features).items():
-        facts[key] = _RANGED if np.isnan(pair[0]) else Numbers(*pair)
+        facts[key] = _RANGED if np.isnan(pair[0]) else NumberColumn(*pair)
     return tuple(facts[key] for key in keys)
 
 
@@ -76,9 +76,9 @@ def _check_text(keys, bounded):
         )
 
 
-def learns_ranges(columns: Sequence[Numbers | Levels]) -> list[int]:
+def learns_ranges(columns: Sequence[NumberColumn | Levels]) -> list[int]:
     """Return the columns of numbers whose bounds are bought."""
-    return [j for j, one in enumerate(columns) if isinstance(one, Numbers) and one.learnt]
+    return [j for j, one in enumerate(columns) if isinstance(one, NumberColumn) and one.learnt]
 
 
 def is_text(kind: str) -> bool:
@@ -86,7 +86,7 @@ def is_text(kind: str) -> bool:
     return not (NUMBER_TYPES.match(kind) or DATE_TYPES.match(kind))
 
 
-def may_learn_levels(model: Any, columns: Sequence[Numbers | Levels] | None = None) -> bool:
+def may_learn_levels(model: Any, columns: Sequence[NumberColumn | Levels] | None = None) -> bool:
     """Return whether levels of ``columns`` are bought; None: of columns that there may be."""
     if model.start is not None:  # which lends them
         return False
@@ -95,16 +95,16 @@ def may_learn_levels(model: Any, columns: Sequence[Numbers | Levels] | None = No
     return may or learns_levels(columns or ()) > 0
 
 
-def learns_levels(columns: Sequence[Numbers | Levels]) -> int:
+def learns_levels(columns: Sequence[NumberColumn | Levels]) -> int:
     """Return the number of columns whose levels are bought."""
     return sum(isinstance(one, Levels) and one.learnt and not one.lent for one in columns)
 
 
-def as_parameters(columns: Sequence[Numbers | Levels], keys: Iterable[Any]) -> dict[str, Any]:
+def as_parameters(columns: Sequence[NumberColumn | Levels], keys: Iterable[Any]) -> dict[str, Any]:
     """Return columns as the parameters that say the same, which cost nothing."""
     named = list(zip(keys, columns, strict=True))
     levels = {key: replace(one, lent=True) for key, one in named if isinstance(one, Levels)}
-    bounds = {key: (one.low, one.high) for key, one in named if isinstance(one, Numbers)}
+    bounds = {key: (one.low, one.high) for key, one in named if isinstance(one, NumberColumn)}
     return {"bounds": bounds, "categories": levels}
 
 
@@ -164,7 +164,7 @@ def _bounds(bounds, numbers, names, n_features):
     return dict(zip(numbers, map(tuple, pairs.tolist()), strict=True))
 
 
-def counted_columns(model: Any, n_features: int) -> tuple[Numbers | Levels, ...]:
+def counted_columns(model: Any, n_features: int) -> tuple[NumberColumn | Levels, ...]:
     """Return the public facts of columns in some order, where only their number is known."""
     by_name = [*model.categories] if isinstance(model.categories, dict) else []
     if isinstance(model.bounds, dict):
@@ -183,7 +183,7 @@ def counted_columns(model: Any, n_features: int) -> tuple[Numbers | Levels, ...]
 
 def expand(
     model: Any,
-    columns: tuple[Numbers | Levels, ...] | None,
+    columns: tuple[NumberColumn | Levels, ...] | None,
     n_features: int,
     strength: float,
 ) -> Expansion:
@@ -210,10 +210,10 @@ def expand(
         return tables
     if columns is None:
         columns = counted_columns(model, n_features)
-    n_numbers = sum(isinstance(column, Numbers) for column in columns)
+    n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
     if not rules.expands(strength, n_numbers):
         straight = tuple(
-            replace(column, scales=("linear",)) if isinstance(column, Numbers) else column
+            replace(column, scales=("linear",)) if isinstance(column, NumberColumn) else column
             for column in columns
         )
         return Expansion(straight, 0, rules.DECAY_OF_COSINES)
@@ -266,9 +266,9 @@ def _as_lent(model, columns, names):
 
 
 def _alike(column, lent):
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberColumn):
         ends = (column.low, column.high), (getattr(lent, "low", None), getattr(lent, "high", None))
-        return isinstance(lent, Numbers) and (column.learnt or ends[0] == ends[1])
+        return isinstance(lent, NumberColumn) and (column.learnt or ends[0] == ends[1])
     return column == lent or (column is _PRIVATE and isinstance(lent, Levels) and lent.learnt)
 
 
@@ -278,7 +278,7 @@ def _pairs(model, columns, named):
         return ()
     fixed = set(monotonic(model, len(columns)))
     free = [j for j in range(len(columns)) if j not in fixed]
-    pairs = tuple(combinations([j for j in free if isinstance(columns[j], Numbers)], 2))
+    pairs = tuple(combinations([j for j in free if isinstance(columns[j], NumberColumn)], 2))
     if is_auto(model.interactions):
         return pairs
     # of columns in some order: of numbers
@@ -414,7 +414,7 @@ def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]
             source.refuse_number(None)
         for j, column in enumerate(columns):
             codes[part, j] = quoting_no_records(_codes, column, X[:, j])
-        targets.append(y.values[y.codes] if isinstance(y, RowLabels) else y)
+        targets.append(y.values[y.codes] if isinstance(y, CodedLabels) else y)
         first = part.stop
     if first < n_rows:
         source.refuse_number(first)
@@ -443,7 +443,7 @@ def with_ranges(cells: Coded, pairs: np.ndarray) -> Coded:
     ranged = learns_ranges(columns)
     codes = cells.codes.copy()
     for j, (low, high) in zip(ranged, pairs.tolist(), strict=True):
-        columns[j] = Numbers(low, high, learnt=True)
+        columns[j] = NumberColumn(low, high, learnt=True)
     expansion = Expansion(tuple(columns), 0, 0.0)
     codes = codes.astype(expansion.code_dtype, copy=False)
     for part, numbers_of in cells.portions():  # type: ignore[misc]

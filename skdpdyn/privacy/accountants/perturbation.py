@@ -28,8 +28,8 @@ from skdpdyn.privacy.guarantees import (
 from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.mechanisms import (
     Laplace,
-    ObjectivePerturbation,
-    OutputPerturbation,
+    PerturbedObjective,
+    PerturbedOutput,
     check_computable,
 )
 from skdpdyn.privacy.stored import stored, stored_part
@@ -43,11 +43,11 @@ from skdpdyn.privacy.stored import stored, stored_part
 def perturbation(mechanism: Mechanism) -> NoReturn:
     """Bound a release whose noise is added once, to the output or to the objective.
 
-    - `OutputPerturbation` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and
+    - `PerturbedOutput` with Gaussian noise is mu-GDP, mu = sensitivity / noise (Dong, Roth and
       Su 2022, Theorem 2.7); with the density proportional to exp(-norm(b) / s) it is pure, epsilon
       = sensitivity / s (Chaudhuri, Monteleoni and Sarwate 2011, Theorem 6).
     - `Laplace`: the exact profile, `LaplaceDP`.
-    - `ObjectivePerturbation` with that density is pure, epsilon = S / s + J (their Theorem 9 prints
+    - `PerturbedObjective` with that density is pure, epsilon = S / s + J (their Theorem 9 prints
       2 J; the Jacobian costs it once). J is the record's ``tilt``.
     - With Gaussian noise and one output it has the profile `PerturbedObjectiveDP`, below the
       published forms: Kifer, Smith and Thakurta (2012), Redberg, Koskela and Wang (2023).
@@ -80,10 +80,10 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
 
     Examples
     --------
-    >>> from skdpdyn.privacy import ObjectivePerturbation, OutputPerturbation, perturbation
-    >>> perturbation(OutputPerturbation(noise_multiplier=2.0)).mu
+    >>> from skdpdyn.privacy import PerturbedObjective, PerturbedOutput, perturbation
+    >>> perturbation(PerturbedOutput(noise_multiplier=2.0)).mu
     0.5
-    >>> m = ObjectivePerturbation(noise_multiplier=5.0, curvature=0.1, distribution="gamma")
+    >>> m = PerturbedObjective(noise_multiplier=5.0, curvature=0.1, distribution="gamma")
     >>> round(perturbation(m).epsilon(0.0), 6)
     0.29531
     """
@@ -91,7 +91,7 @@ def perturbation(mechanism: Mechanism) -> NoReturn:
 
 
 @perturbation.register
-def _(mechanism: OutputPerturbation) -> Guarantee:
+def _(mechanism: PerturbedOutput) -> Guarantee:
     guarantee = GaussianDP if mechanism.distribution == "gaussian" else ApproximateDP
     return guarantee(1 / mechanism.noise_multiplier, adjacency=mechanism.adjacency)
 
@@ -102,7 +102,7 @@ def _(mechanism: Laplace) -> LaplaceDP:
 
 
 @perturbation.register
-def _(mechanism: ObjectivePerturbation) -> Guarantee:
+def _(mechanism: PerturbedObjective) -> Guarantee:
     mu = 1 / mechanism.noise_multiplier
     tilt = mechanism.tilt
     adjacency = mechanism.adjacency
