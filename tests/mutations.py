@@ -40,6 +40,18 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "a weight raises an error of its own",
+        "    except Exception:  # whatever a cell raises: it may quote itself",
+        "    except (TypeError, ValueError):",
+        "tests/test_safety.py -k quotes",
+    ),
+    Mutation(
+        "an event raises an error of its own",
+        "happens = quoting_no_records(codes_of, events, np.array([0, 1])) == 1",
+        "happens = codes_of(events, np.array([0, 1])) == 1",
+        "tests/test_safety.py -k quotes",
+    ),
+    Mutation(
         "a row that is too long to square stops a fit",
         "        except LongRows:\n            self.X = shortened(self.X)",
         "        except ZeroDivisionError:\n            self.X = shortened(self.X)",

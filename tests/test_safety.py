@@ -35,7 +35,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.rows import check_indices
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
-from skdpdyn.inference import private_regression
+from skdpdyn.inference import person_periods, private_regression
 from skdpdyn.kernels.sums import fingerprint, finite_fingerprint
 from skdpdyn.model_selection import PrivateSearchCV, private_search
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
@@ -182,6 +182,16 @@ class Hashless(Opaque):
         raise RuntimeError(TEXT)
 
 
+class Overflowing(Opaque):
+    """One that raises what no conversion to numbers is expected to raise."""
+
+    def __float__(self):
+        raise OverflowError(TEXT)
+
+    def __eq__(self, other):
+        raise KeyError(TEXT)
+
+
 def planted(array, value):
     array = np.array(array, dtype=object)
     array[(0,) * array.ndim] = value
@@ -239,6 +249,7 @@ TARGETS = {
     "bytes": np.array([TEXT.encode(), b"other"] * (N // 2)),
     "days": np.array(["1971-04-07", "1971-04-08"] * (N // 2), dtype="M8[D]"),
     "not hashable": planted(LABELS, Hashless()),
+    "overflowing": planted(LABELS, Overflowing()),
 }
 
 
@@ -292,6 +303,8 @@ def probes():
         yield f"ids of {name}.fit", lambda X, y, model=model: model().fit(DENSE, LABELS, groups=y)
         score = fitted.score
         yield f"weights of {name}", lambda X, y, score=score: score(DENSE, LABELS, sample_weight=y)
+        weighed = model().set_params(weight_bounds=(1, 4)).fit
+        yield f"weights of {name}.fit", lambda X, y, f=weighed: f(DENSE, LABELS, sample_weight=y)
     for name in ("logistic", "ridge"):
         model = MODELS[name]()
         yield f"{name}.fit in order", lambda X, y, model=model: model.fit(InOrder(X, y))
@@ -306,7 +319,18 @@ def probes():
     with_counts = MODELS["counts"]().fit(DENSE, LABELS)
     yield "exposures of score", lambda X, y: with_counts.score(DENSE, LABELS, exposure=y)
     ridge = MODELS["ridge"]()
-    yield "private_regression", partial(private_regression, ridge, epsilon=1.0, bounds=(-1, 1))
+    tabled = partial(private_regression, ridge, epsilon=1.0, bounds=(-1, 1))
+    yield "private_regression", tabled
+    ridge = MODELS["ridge"]().set_params(weight_bounds=(1, 4))
+    weighed = partial(private_regression, ridge, epsilon=1.0, bounds=(-1, 1))
+    yield "weights of a table", lambda X, y: weighed(DENSE, LABELS, sample_weight=y)
+    weighed = partial(evaluate, with_counts, epsilon=1.0, weight_bounds=(1, 4))
+    yield "weights of an evaluation", lambda X, y: weighed(DENSE, LABELS, sample_weight=y)
+    curves = PrivateGAMRegressor(target_bounds=(0, 1), bounds=(-1, 1))
+    yield "an additive model", curves.fit
+    ones = np.ones(N)
+    yield "durations", lambda X, y: person_periods(y, ones, [1, 2], X)
+    yield "events", lambda X, y: person_periods(ones, y, [1, 2], X)
     for scaler in (PrivateScaler(), BoundsScaler((0, 1)), RowMapper(1.0)):
         name = type(scaler).__name__
         yield f"{name}.fit", lambda X, y, scaler=scaler: scaler.fit(X)

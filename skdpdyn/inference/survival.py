@@ -73,10 +73,13 @@ def person_periods(
     """
     times = np.asarray(times, dtype=np.float64)
     durations = quoting_no_records(np.asarray, durations, dtype=np.float64)
-    events = quoting_no_records(np.asarray, as_labels(events, [0, 1]))
+    events = quoting_no_records(as_labels, events, [0, 1])
+    events = quoting_no_records(np.asarray, events)
+    if X is not None and not hasattr(X, "iloc"):
+        X = quoting_no_records(np.asarray, X)
     if times.ndim != 1 or times.size < 2 or not (times[0] > 0 and np.all(np.diff(times) > 0)):
         raise ValueError(f"times={times.tolist()!r} must be two or more increasing numbers > 0")
-    n_rows = durations.size if X is None else len(X)
+    n_rows = durations.size if X is None else quoting_no_records(len, X)
     alike = durations.ndim == 1 and events.shape == durations.shape
     for holds, message in (
         (alike, "durations and events must hold one number for each person"),
@@ -85,7 +88,7 @@ def person_periods(
     ):
         if not np.all(holds):
             raise ValueError(message)
-    happens = codes_of(events, np.array([0, 1])) == 1
+    happens = quoting_no_records(codes_of, events, np.array([0, 1])) == 1
     last = np.minimum(np.searchsorted(times, durations), times.size - 1)
     early = ~happens & (durations < (np.append(0.0, times)[last] + times[last]) / 2)
     at_risk = ~(early & (last == 0))
@@ -100,7 +103,7 @@ def person_periods(
         for k, end in list(enumerate(times.tolist()))[:0:-1]:
             frame.insert(0, f"period to {end:g}", rows[:, k - 1])
         return frame, y, groups, at_risk[groups]
-    rows = rows if X is None else np.column_stack([rows, np.asarray(X)[groups]])
+    rows = rows if X is None else np.column_stack([rows, X[groups]])
     return rows, y, groups, at_risk[groups]
 
 

@@ -33,7 +33,7 @@ class Originals:
     def add(self, *given: Any) -> None:
         """Take up arrays; others, such as lists and arrays of objects, are read once."""
         for one in given:
-            array = np.asarray(one) if hasattr(one, "__array__") else None
+            array = _array_of(one)
             if array is not None and not array.dtype.hasobject:
                 self._as_read.append((array, fingerprint(array)))
 
@@ -50,3 +50,11 @@ class Originals:
     def changed(self) -> bool:
         """Return whether an array is not as it was at first; a change undone is not seen."""
         return any(fingerprint(array) != found for array, found in self._as_read)
+
+
+def _array_of(given):
+    """Return an array of what can be one; None of what cannot: whoever reads it says why."""
+    try:
+        return np.asarray(given) if hasattr(given, "__array__") else None
+    except Exception:  # its text may quote a record
+        return None

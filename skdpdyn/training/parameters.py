@@ -98,7 +98,7 @@ def within(bounds: Any, sample_weight: Any, n_rows: int) -> np.ndarray:
     _least_weight(bounds)
     try:
         weights = np.asarray(() if sample_weight is None else sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # whatever a cell raises: it may quote itself
         weights = np.empty(0)
     if bounds is None or weights.shape != (n_rows,) or np.any(np.isnan(weights)):
         raise ValueError(
