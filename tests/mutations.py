@@ -100,6 +100,48 @@ MUTATIONS = [
         "tests/test_model_selection.py -k hands_on",
     ),
     Mutation(
+        "models of others answer many rows at once",
+        "size = _BLOCK if has_types and answers_by_row(model) else 1",
+        "size = _BLOCK",
+        "tests/test_places.py -k others_see",
+    ),
+    Mutation(
+        "a known model answers many rows at once behind an unknown step",
+        "return known and _is_plain(model) and all(map(answers_by_row, _steps_of(model)))",
+        "return known and _is_plain(model)",
+        "tests/test_places.py -k others_see",
+    ),
+    Mutation(
+        "a subclass of a known model counts as known",
+        "kind.__name__ in names and getattr(sys.modules.get(module), kind.__name__, None) is kind",
+        "any(one.__name__ in names for one in kind.__mro__)",
+        "tests/test_places.py -k others_see",
+    ),
+    Mutation(
+        "a method of an object in place of its class's",
+        "replaced = any(callable(of) and hasattr(kind, name) for name, of in vars(model).items())",
+        "replaced = False",
+        "tests/test_places.py -k others_see",
+    ),
+    Mutation(
+        "rows of a list have the type of all of them",
+        'has_types = hasattr(X, "dtype") or hasattr(X, "dtypes")',
+        "has_types = True",
+        "tests/test_places.py -k pipelines",
+    ),
+    Mutation(
+        "draws of a row follow those before",
+        "            with same_draws():\n                answers.append",
+        "            if True:\n                answers.append",
+        "tests/test_places.py -k others_see",
+    ),
+    Mutation(
+        "products of rows by BLAS",
+        "rows = np.ascontiguousarray(X[part])\n            kernel(",
+        "out[part] = X[part] @ self.coef.T\n            continue\n            kernel(",
+        "tests/test_places.py -k products_of_a_row",
+    ),
+    Mutation(
         "the cost of training follows from classes that were bought",
         "if request.buys_targets and not request.recipe.composes:",
         "if request.buys_targets is None:",

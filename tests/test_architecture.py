@@ -55,7 +55,7 @@ LAYERS = {
     (6, 4): "core/rounding data/cluster/__init__",
     (6, 5): "data/rows",
     (6, 6): "data/persons data/row_map kernels/*",
-    (6, 7): "data/base",
+    (6, 7): "data/base data/products",
     (6, 8): "core/spending data/local",
     (6, 9): "data/coded data/streamed training/conditioning training/ranges",
     (6, 10): "data/cluster/worker data/files training/originals",

@@ -20,7 +20,7 @@ from sklearn.metrics import (
 )
 from sklearn.svm import LinearSVC
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.core import spending
 from skdpdyn.evaluation import PrivateCalibrationDisplay, PrivateRocCurveDisplay, evaluate
 from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
@@ -33,10 +33,41 @@ X = RNG.uniform(-1, 1, (600, 2))
 RAW = 2 * X[:, 0] + X[:, 1] + RNG.logistic(size=600)
 TWO = RAW > 0
 THREE = np.digitize(RAW, [-1.0, 1.0])
+OF_OTHERS = {"epsilon": 20.0, "delta": 1e-3, "conditioning": None, "data_norm": 10.0}
+
+
+def ours(model, X, y):
+    """Return a model of this package, which answers row by row, with the coefficients of another.
+
+    It is of at most three classes, or a regression.
+    """
+    kind = PrivateRidge
+    public = {"target_bounds": (-1.0, 1.0)}
+    if hasattr(model, "classes_"):
+        kind = (PrivateLogisticRegression, PrivateSoftmaxRegression)[len(model.classes_) > 2]
+        public = {"classes": model.classes_}
+    same = kind(**public, **OF_OTHERS).fit(X, y)
+    same.coef_ = model.fit(X, y).coef_
+    same.intercept_ = model.intercept_
+    return same
+
+
+def classifier(X, y):
+    """Return a model of two or three classes."""
+    return ours(LogisticRegression().fit(X, y), X, y)
+
+
+def line(X, y):
+    """Return a regression without limits of its own."""
+    regression = ours(LinearRegression(), X, y)
+    del regression.target_bounds_
+    return regression
+
+
 MODELS = {
-    "two": (LogisticRegression().fit(X, TWO), TWO),
-    "three": (LogisticRegression().fit(X, THREE), THREE),
-    "regression": (LinearRegression().fit(X, RAW), RAW),
+    "two": (classifier(X, TWO), TWO),
+    "three": (classifier(X, THREE), THREE),
+    "regression": (line(X, RAW), RAW),
 }
 BOUNDS = {"two": {"thresholds": np.arange(1, 32) / 32}, "three": {}}
 BOUNDS["regression"] = {"target_bounds": (-4.0, 4.0)}
@@ -170,7 +201,7 @@ def test_bins_of_equal_numbers_and_intervals_for_the_population(prevalence):
     rng = np.random.default_rng(0)
     held = np.zeros(2)
     off = []
-    model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
+    model = classifier(rng.normal(size=(600, 1)), TWO)
     model.coef_[:] = 1.2
     model.intercept_[:] = {0.01: -5.2, 0.3: -1.1}[prevalence]
     drawn = rng.normal(size=(500_000, 1))
@@ -237,7 +268,7 @@ def test_parameters_and_records_are_checked():
         (on_classes, {"thresholds": [0.1, 0.2]}, "thresholds="),
         (on_classes, {"thresholds": [0.3, 0.2, 0.1]}, "thresholds="),
         (on_classes, {"thresholds": "all"}, "thresholds='all' must be"),
-        (on_classes, numbers, "is for a regression, and not for a LogisticRegression"),
+        (on_classes, numbers, "is for a regression, and not for a PrivateLogisticRegression"),
         (on_classes, {"confidence": 0}, "confidence=0 must be"),
         (on_classes, {"adjacency": "none"}, "adjacency='none'"),
         (on_classes, {"delta": 0}, "delta=0 must be"),
@@ -307,16 +338,15 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
     rng = np.random.default_rng(0)
     twice = 2 if adjacency == "replace_one" else 1
     x = np.linspace(-1, 1, 30)[:, None]
-    cuts = [0], [-0.5, 0.5]
-    binary, three = (LogisticRegression().fit(x, np.digitize(x[:, 0], edges)) for edges in cuts)
-    line = LinearRegression().fit(x, x[:, 0])
+    binary = classifier(x, x[:, 0] > 0)
+    three = classifier(x, np.digitize(x[:, 0], [-0.5, 0.5]))
     for epsilon in rng.uniform(0.01, 20, 100):
         budget = {"epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency}
         square = Fraction(526, 160) if twice == 2 else Fraction(13, 4)
         for model, squares, options in (
             (binary, [6 * twice, 5 * twice], {}),
             (three, [twice, 1], {}),
-            (line, [square], {"target_bounds": (-1, 1)}),
+            (line(x, x[:, 0]), [square], {"target_bounds": (-1, 1)}),
         ):
             scales.clear()
             found = evaluate(model, x, model.predict(x), **budget, **options)

@@ -91,8 +91,8 @@ OWN = {"self", "cls"}
 PROTOCOLS = {"_repr_html_", "_repr_mimebundle_", "_replace", "_getframe"}
 """Names with a leading underscore that others define, and that are no secret."""
 PRIVATE = {
-    1: "accounting_scale conftest export mutations privacy_guarantees release row_map streamed"
-    " ways",
+    1: "accounting_scale conftest export mutations places privacy_guarantees release row_map"
+    " streamed ways",
     2: "accounting_tails bits ledger minimise noisy_sgd objective_perturbation progress releases"
     " selection",
     3: "files jit noise persons rounding",

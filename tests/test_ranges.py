@@ -39,7 +39,9 @@ COLUMNS = {
     "flags": (RNG.integers(0, 2, N), (0, 1)),
     "normal": (np.clip(RNG.normal(size=N), -3, 3), (-4, 4)),
     "negative": (-RNG.uniform(0, 100, N), (-128, 0)),
-    "zero": (np.zeros(N), (-(2.0**-40), 2.0**-40)),
+    "zero": (np.zeros(N), (-1, 1)),
+    "one": (np.ones(N), (0, 1)),
+    "minus one": (-np.ones(N), (-1, 0)),
     "one value": (np.full(N, 5.0), (5, 5.125)),
     "years": (RNG.integers(1990, 2021, N), (1984, 2048)),
     "longitude": (RNG.uniform(-124, -114.1, N), (-124, -114)),
@@ -345,3 +347,25 @@ def test_an_octave_that_may_have_many_records_is_in(part, high):
     with patch.object(Spending, "release", lambda self, name, of, *_: of * 1.0):
         ranges, _ = bought(X, epsilon=0.05)
     assert ranges.tolist() == [[0.0, high]]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_coefficients_are_those_of_raw_predictions(n_classes):
+    """Of columns that are mostly 0, or mostly 1, too: coefficients are no larger than others."""
+    rng = np.random.default_rng(0)
+    flags = rng.random((4000, 6)) < [0.0, 1e-3, 0.999, 1.0, 0.3, 0.7]
+    X = np.column_stack([flags, rng.uniform(-1, 1, 4000)])
+    y = np.digitize(X[:, 6] + rng.logistic(size=4000), np.linspace(-1, 1, n_classes + 1)[1:-1])
+    kind = PrivateLogisticRegression if n_classes == 2 else PrivateSoftmaxRegression
+    model = kind(epsilon=3.0, classes=range(n_classes)).fit(X, y)
+    raw = model.decision_function(X)
+    linear = np.squeeze(X @ model.coef_.T + model.intercept_)
+    low, high = model.ranges_.T
+    within = np.all((low <= X) & (high >= X), axis=1)
+    assert within.mean() > 0.9
+    apart = np.abs(linear - raw)[within].reshape(within.sum(), -1).max(axis=1)
+    assert np.mean(apart < 1e-9) > 0.95 * (1 - model.conditioning_.shortened)  # others: long rows
+    assert np.max(np.abs(model.coef_)) < 1e3
+    if n_classes > 2:
+        assert np.max(np.abs(model.coef_.sum(axis=0))) < 1e-9
+        assert abs(model.intercept_.sum()) < 1e-9

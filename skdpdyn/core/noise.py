@@ -8,6 +8,8 @@ exact arithmetic and rounds the sum to a lattice.
 
 import math
 import os
+import random
+from contextlib import contextmanager
 from numbers import Integral
 
 import numpy as np
@@ -26,6 +28,7 @@ __all__ = [
     "largest_norm",
     "largest_point",
     "release",
+    "same_draws",
     "seed_leaks",
     "source_of",
     "standard_noise",
@@ -245,3 +248,18 @@ def check_random_state(random_state):
             "for tests)"
         )
     return int(random_state)
+
+
+@contextmanager
+def same_draws():
+    """Run code of others, and then give public random generators back the state they had.
+
+    So what it draws for one row does not follow from how many rows came before.
+    """
+    of_python = random.getstate()
+    of_numpy = np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)  # noqa: NPY002

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.schema import apply_schema, said_of
+from skdpdyn.data.products import Products
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.rows import canonical_rows, in_reach, row_factors, row_norms
 from skdpdyn.privacy.checks import is_auto
@@ -455,45 +456,43 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         return self
 
     def _scaled_products(self, X):
-        """Return the products of rows, mapped as in fit, with the coefficients."""
-        check_is_fitted(self)
-        X = canonical_rows(validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False))
-        coef = self.coef_
-        moved = 0.0
-        if self.ranges_ is not None:
-            if sparse.issparse(X):
-                raise ValueError("X is sparse, and this model has bounds: pass X.toarray()")
-            ranges = Ranges(*self.ranges_.T)
-            (coef, moved) = ranges.of_mapped(coef.astype(np.float64), 0.0)
-            X = ranges.mapped(X)
-        if self.conditioning_ is not None:
-            products = self._conditioned_products(X, coef, self.conditioning_.row_map)
-            return products if self.ranges_ is None else products + X.dtype.type(moved)
-        norms, X = in_reach(row_norms, X)
-        scale = row_factors(norms, self.data_norm_, X).astype(X.dtype, copy=False)
-        products = X @ coef.T.astype(X.dtype, copy=False)
-        products = products * (scale[:, None] if products.ndim == 2 else scale)
-        return products if self.ranges_ is None else products + X.dtype.type(moved)
+        """Return the products of rows, mapped as in fit, with the coefficients.
 
-    @staticmethod
-    def _conditioned_products(X, coef, row_map):
-        """Return `_scaled_products` under a map, which leaves short rows as they are."""
-        if sparse.issparse(X) and row_map.centre is not None:
-            raise ValueError(
-                "X is sparse, and this model was fitted on dense rows, which it centres: pass "
-                "X.toarray()"
-            )
+        A row has one value in every place and among any number of rows: evaluations by person count
+        on it, since how many rows a person has is private.
+        """
+        check_is_fitted(self)
+        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         with silent_arithmetic():
-            (scale, offset, _), X = in_reach(row_map.factors, X)
-            products = X @ coef.T.astype(X.dtype, copy=False)
-            scale = (scale * row_map.norm).astype(X.dtype)
-            products = products * (scale[:, None] if products.ndim == 2 else scale)
+            products = self._of_sparse(X) if sparse.issparse(X) else self._products(X.dtype).raw(X)
+        products = products.astype(X.dtype, copy=False)
+        return products if self.coef_.ndim == 2 else products[:, 0]
+
+    def _products(self, dtype):
+        """Return the numbers of this model for a pass over dense rows."""
+        ranges = None if self.ranges_ is None else Ranges(*self.ranges_.T)
+        row_map = None if self.conditioning_ is None else self.conditioning_.row_map
+        return Products.of(self.coef_, ranges, row_map, self.data_norm_, dtype)
+
+    def _of_sparse(self, X):
+        """Return the products of CSR rows, which scipy adds up row by row."""
+        if self.ranges_ is not None:
+            raise ValueError("X is sparse, and this model has bounds: pass X.toarray()")
+        X = canonical_rows(X)
+        if self.conditioning_ is None:
+            norms, X = in_reach(row_norms, X)
+            scale = row_factors(norms, self.data_norm_, X)
+        else:
+            row_map = self.conditioning_.row_map
             if row_map.centre is not None:
-                # the intercept contains the shift by the centre already
-                shift = -(coef.astype(np.float64) @ row_map.centre)
-                lost = offset * row_map.norm - 1
-                products += (np.multiply.outer(lost, shift)).astype(X.dtype)
-        return products
+                raise ValueError(
+                    "X is sparse, and this model was fitted on dense rows, which it centres: pass "
+                    "X.toarray()"
+                )
+            (scale, _, _), X = in_reach(row_map.factors, X)
+            scale = scale * row_map.norm
+        products = X @ np.atleast_2d(self.coef_).T.astype(X.dtype)
+        return products * scale.astype(X.dtype)[:, None]
 
     def to_sklearn(self) -> Any:
         """Return a fitted pipeline of scikit-learn with the same predictions.

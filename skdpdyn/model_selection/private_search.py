@@ -122,7 +122,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         geometric; more: fewer very small and very large numbers, at a higher cost.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
         Score to maximise; log losses are clipped at 3 log(number of classes), errors to the
-        target's bounds. None: accuracy of classifiers, squared error of regressors.
+        target's bounds. None: accuracy of classifiers, squared error of regressors. A pipeline with
+        steps other than those that `skdpdyn.evaluation.evaluate` asks about many rows is scored
+        one row at a time.
     test_size : float, int or None, default=None
         Part (or number) of the records that are held out, drawn at random. None: every record
         trains and scores, and a trial's budget is divided between the two. That leaves less noise

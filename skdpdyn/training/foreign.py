@@ -3,8 +3,15 @@
 It may write in place, keep what it is given, count its calls or warn of a value. So it is given
 copies of its own, and runs as a copy that is thrown away; what it warns of is silenced. Code that
 means harm can get around all this: it can write files, too.
+
+What a model answers for a row must not depend on other rows: how many a person has is private, and
+counts of answers are released whose noise hides one person's. Products of many rows are rounded by
+the place of a row; batch statistics, codings of what occurs and random draws follow all rows. So
+the models and steps of a closed list, `BY_ROW`, see many rows at a time, and any other sees one: a
+fresh copy for each row, with the state of public random generators that all rows begin with.
 """
 
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -14,9 +21,42 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.core.noise import same_draws
 from skdpdyn.training.base import quoting_no_records
 
 _BLOCK = 1 << 22  # cells of a copy
+
+BY_ROW = {
+    "skdpdyn": (
+        "PrivateGAMClassifier",
+        "PrivateGAMRegressor",
+        "PrivateLinearSVC",
+        "PrivateLogisticRegression",
+        "PrivatePoissonRegressor",
+        "PrivateQuantileRegressor",
+        "PrivateRidge",
+        "PrivateSoftmaxRegression",
+    ),
+    "skdpdyn.model_selection": ("PrivateSearchCV",),
+    "skdpdyn.model_selection._scores": ("ConstantClassifier",),
+    "skdpdyn.preprocessing": ("BoundsScaler", "PrivateScaler", "RowMapper"),
+    "sklearn.compose": ("ColumnTransformer",),
+    "sklearn.dummy": ("DummyRegressor",),
+    "sklearn.impute": ("SimpleImputer",),
+    "sklearn.pipeline": ("Pipeline",),
+    "sklearn.preprocessing": (
+        "Binarizer",
+        "FunctionTransformer",  # without a function: what a step that passes columns on becomes
+        "KBinsDiscretizer",
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "OneHotEncoder",
+        "OrdinalEncoder",
+        "RobustScaler",
+        "StandardScaler",
+    ),
+}
+"""What is known to answer each row by itself, to the last bit, if its own steps do: by modules."""
 
 
 class _Silence:
@@ -45,7 +85,10 @@ SILENCE = _Silence()
 
 
 def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
-    """Return a model's answers for rows: a copy of it sees copies of them, block by block.
+    """Return a model's answers for rows, each of which depends on its row alone.
+
+    Copies of the model see copies of the rows: one row each, or many at a time where the model is
+    known to answer row by row, see `answers_by_row`.
 
     Raises
     ------
@@ -58,9 +101,57 @@ def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
     n_rows = quoting_no_records(_n_rows, X)
     if n_rows != n_samples:
         raise ValueError(f"X has {n_rows} rows and y has {n_samples} targets")
+    # the type of an array of a list's rows follows all of them
+    has_types = hasattr(X, "dtype") or hasattr(X, "dtypes")
+    size = _BLOCK if has_types and answers_by_row(model) else 1
+    answers = []
     with SILENCE:
-        answers = [_predictions(model, method, block) for block in _blocks(X, n_samples)]
+        for block in _blocks(X, n_samples, size):
+            with same_draws():
+                answers.append(_predictions(model, method, block))
     return np.concatenate(answers)
+
+
+def answers_by_row(model: Any) -> bool:
+    """Return whether a model is known to answer each row by itself, to the last bit.
+
+    It and all its steps are of `BY_ROW`, and no subclasses, and no method of theirs was replaced.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skdpdyn import PrivateLogisticRegression
+    >>> answers_by_row(make_pipeline(StandardScaler(), PrivateLogisticRegression()))
+    True
+    >>> answers_by_row(make_pipeline(StandardScaler(), LogisticRegression()))
+    False
+    """
+    kind = type(model)
+    if model is None or isinstance(model, str):  # steps that pass columns on, or drop them
+        return True
+    known = any(
+        kind.__name__ in names and getattr(sys.modules.get(module), kind.__name__, None) is kind
+        for module, names in BY_ROW.items()
+    )
+    return known and _is_plain(model) and all(map(answers_by_row, _steps_of(model)))
+
+
+def _is_plain(model):
+    """Return whether an object has no function of a user: a parameter, or instead of a method."""
+    kind = type(model)
+    replaced = any(callable(of) and hasattr(kind, name) for name, of in vars(model).items())
+    return not replaced and getattr(model, "func", None) is None
+
+
+def _steps_of(model):
+    """Return the models and steps that answer in a model's place."""
+    if hasattr(model, "transformers_"):
+        return [step for _, step, _ in model.transformers_]
+    if hasattr(model, "best_estimator_"):
+        return [model.best_estimator_]
+    return [step for _, step in getattr(model, "steps", ())]
 
 
 def _predictions(model, method, rows):
@@ -104,10 +195,10 @@ def _rows_at(X, positions):
     return X[positions]
 
 
-def _blocks(X: Any, n_rows: int) -> Iterator[Any]:
-    """Yield copies of some rows at a time, in their order."""
+def _blocks(X: Any, n_rows: int, n_cells: int) -> Iterator[Any]:
+    """Yield copies of so many cells at a time, at least of one row, in the order of the rows."""
     X = X.tocsr() if sparse.issparse(X) else X
     width = X.shape[1] if len(getattr(X, "shape", ())) > 1 else 64
-    size = max(1, _BLOCK // max(width, 1))
+    size = max(1, n_cells // max(width, 1))
     for first in range(0, max(n_rows, 1), size):
         yield quoting_no_records(deepcopy, rows_at(X, slice(first, first + size)))

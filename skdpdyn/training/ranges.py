@@ -115,7 +115,16 @@ def bought_ranges(
     ranges[~narrow] = _from_zero(ends[first + of_ends + [0, 1]], 2.0**-power)[~narrow]
     width = (ranges[narrow, 1] - ranges[narrow, 0]) / PARTS
     ranges[narrow] = ranges[narrow, :1] + (of_parts[narrow, 0] + [0, 1]) * width[:, None]
-    return ranges
+    return _with_rare_flags(ranges)
+
+
+def _with_rare_flags(ranges):
+    """Return ranges with 0 in those in which 1, or -1, alone is seen: flags that are rarely 0."""
+    of_one = 1 - 0.5 / PARTS  # the last part of (1/2, 1]
+    low, high = ranges.T
+    low = np.where((low >= of_one) & (high == 1), 0.0, low)
+    high = np.where((high <= -of_one) & (low == -1), 0.0, high)
+    return np.stack([low, high], axis=-1)
 
 
 def _in_deviations(name, counts, n_columns, spending):
@@ -223,11 +232,10 @@ def _folded(cells, least, is_small):
 def _from_zero(ranges, zero):
     """Return ranges of which an end within a quarter of the other is 0; up to ``zero`` all is 0.
 
-    Where 0 alone is seen, other numbers are too few to be: they count as their sign.
+    Where 0 alone is seen, other numbers are too few to be: [-1, 1] holds them if they are flags.
     """
     low, high = ranges.T
     alone = (low >= -zero) & (high <= zero)
     low = np.where((low >= -zero) & (low <= high / 4), 0.0, low)
     high = np.where((high <= zero) & (high >= low / 4), 0.0, high)
-    sign = 2.0 ** _POWERS[0]
-    return np.stack([np.where(alone, -sign, low), np.where(alone, sign, high)], axis=-1)
+    return np.stack([np.where(alone, -1.0, low), np.where(alone, 1.0, high)], axis=-1)

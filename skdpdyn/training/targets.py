@@ -209,7 +209,13 @@ class Labels(Targets):
             )
 
     def published(self, attributes, coef, intercept, centred):
-        """See `Targets.published`."""
+        """See `Targets.published`: of several outputs less what all have in common, which is noise.
+
+        Probabilities do not depend on it. The coefficients of a column then add up to 0.
+        """
+        if len(coef) > 1:
+            coef = coef - coef.mean(axis=0)
+            intercept = intercept - intercept.mean()
         return {"coef_": coef, "intercept_": intercept}
 
 

@@ -1,0 +1,337 @@
+"""What is said of a row does not depend on where it stands, nor on how many rows stand beside it.
+
+Evaluations by person count on that: a bit of another person's row that follows the number of rows
+of one person moves counts by whole persons.
+"""
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+from ways import ESTIMATORS
+
+from skdpdyn import PrivateLogisticRegression
+from skdpdyn.data.products import Products
+from skdpdyn.data.ranges import Ranges
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.model_selection._scores import ConstantClassifier, score_of
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
+from skdpdyn.training.foreign import BY_ROW, answers_by_row, predicted
+
+SOME = range(1, 34)
+SETTINGS = {"epsilon": 5.0, "delta": 1e-3, "random_state": 0}
+PUBLIC = {"classes": [0, 1], "target_bounds": (-1.0, 1.0), "bounds": (-2.0, 2.0)}
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(300, 7))
+
+
+def hold(answers, rows, sizes, take=None):
+    """Check that rows have one answer: alone, and in tables of some sizes and orders of memory."""
+    take = take or (lambda rows, places: rows[places])
+    n = rows.shape[0]
+    alone = [np.asarray(answers(take(rows, [k])))[0] for k in range(n)]
+    for size in sizes:
+        places = np.arange(size)[::-1] % n
+        block = take(rows, places)
+        blocks = [block]
+        if isinstance(block, np.ndarray):
+            blocks.append(np.asfortranarray(block))
+        for one in blocks:
+            found = np.asarray(answers(one))
+            np.testing.assert_array_equal(found, np.array([alone[k] for k in places]))
+
+
+def sizes_of(n_features, n_outputs):
+    """Return 73 numbers of rows: the first ones, and those where OpenBLAS changes its algorithm."""
+    middle = 60_000 // (n_features * n_outputs)
+    return [*range(1, 50), *range(middle - 12, middle + 12)]
+
+
+def maps_of(n_features):
+    """Yield ranges and maps of rows: none, a diagonal, a triangle, and a full matrix."""
+    rng = np.random.default_rng(1)
+    matrix = rng.normal(size=(n_features, n_features))
+    centre = rng.normal(size=n_features) / 10
+    ranges = Ranges(np.full(n_features, -2.0), np.full(n_features, 1.5))
+    yield None, None
+    yield None, RowMap(None, 1 + rng.random(n_features), norm=1.0, radius=9.0, unit=True)
+    yield ranges, RowMap(centre, 1 + rng.random(n_features), norm=2.0, radius=3.0)
+    yield ranges, RowMap(centre, np.triu(matrix), norm=5.0, radius=9.0)
+    yield None, RowMap(centre, matrix, norm=5.0, radius=9.0)
+
+
+def hold_products(n_outputs):
+    """Check products of linear models, of both precisions."""
+    rng = np.random.default_rng(n_outputs)
+    n_features = int(rng.integers(49, 52))
+    rows = rng.normal(size=(11, n_features))
+    coef = rng.normal(size=(n_outputs, n_features))
+    of_maps = list(maps_of(n_features))
+    for dtype in (np.float64, np.float32):
+        for ranges, row_map in of_maps:
+            products = Products.of(coef, ranges, row_map, 3.0, np.dtype(dtype))
+            hold(products.raw, rows.astype(dtype), sizes_of(n_features, n_outputs))
+
+
+@pytest.mark.parametrize("n_outputs", range(1, 11))
+def test_products_of_a_row_are_the_same_in_every_place(n_outputs):
+    hold_products(n_outputs)
+
+
+def core_types():
+    """Return two kinds of processor that OpenBLAS has products for, and this machine can run."""
+    facts = Path("/proc/cpuinfo")
+    flags = facts.read_text(encoding="utf-8") if facts.exists() else ""
+    known = {"SkylakeX": "avx512f", "Haswell": "avx2", "Nehalem": "sse4_2"}
+    return [name for name, flag in known.items() if flag in flags][:2] or [""]
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("core_type", core_types())
+def test_they_are_whatever_products_blas_takes(core_type):
+    """In a process of its own, with models and all that they say of rows."""
+    script = "import test_places as t; [t.hold_products(k) for k in (1, 3)]; t.hold_models()"
+    given = {"OPENBLAS_CORETYPE": core_type} if core_type else {}
+    paths = [str(Path(__file__).parent), *sys.path]
+    environment = os.environ | given | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], env=environment, check=True)
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def models():
+    """Yield a fitted model of each kind, and the rows that it is asked about."""
+    signal = ROWS[:, 0] + ROWS[:, 1] / 3
+    for name, kind in ESTIMATORS.items():
+        if not hasattr(kind, "predict") or name == "PrivateSearchCV":
+            continue
+        known = {key: of for key, of in PUBLIC.items() if hasattr(kind(), key)}
+        y = np.clip(np.abs(signal) if "Poisson" in name else signal, -1, 1)
+        y = np.digitize(signal, [-0.5, 0.5]) if "Softmax" in name else y
+        known |= {"classes": [0, 1, 2]} if "Softmax" in name else {}
+        known |= {"target_bounds": (0.0, 1.0)} if "Poisson" in name else {}
+        y = (signal > 0).astype(int) if "classes" in known and len(known["classes"]) == 2 else y
+        yield kind(**known, **SETTINGS).fit(ROWS, y)
+        if name == "PrivateLogisticRegression":
+            linear = partial(kind, classes=[0, 1], bounds=None, **SETTINGS)
+            yield linear().fit(sparse.csr_array(ROWS), y)
+
+
+def hold_models():
+    """Check all that models of this package say of rows."""
+    for model in models():
+        for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+            if not hasattr(model, method):
+                continue
+            answers = getattr(model, method)
+            if model.ranges_ is None and "GAM" not in type(model).__name__:
+                hold(answers, sparse.csr_array(ROWS[:9]), SOME)
+                continue
+            hold(answers, ROWS[:9], SOME)
+            hold(answers, ROWS[:9].astype(np.float32), SOME)
+        if hasattr(model, "explain"):
+            hold(model.explain, ROWS[:9], SOME)
+
+
+def test_models_say_the_same_of_a_row_in_every_place():
+    hold_models()
+
+
+def test_levels_and_gaps_of_a_row_do_too():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": ROWS[:, 0], "side": np.where(ROWS[:, 1] > 0, "a", "b")})
+    frame.loc[3:5, "x"] = np.nan
+    frame.loc[2:4, "side"] = None
+    model = ESTIMATORS["PrivateGAMClassifier"](
+        classes=[0, 1], bounds={"x": (-2, 2)}, categories={"side": ["a"]}, **SETTINGS
+    ).fit(frame, ROWS[:, 2] > 0)
+    hold(model.predict_proba, frame[:9], SOME, lambda rows, places: rows.iloc[places])
+
+
+# --- what may see many rows -----------------------------------------------------------------------
+
+
+def rows_of_steps():
+    """Yield steps of the closed list with rows that they are asked about."""
+    gaps = np.where(np.arange(ROWS.size).reshape(ROWS.shape) % 5 > 0, ROWS, np.nan)
+    levels = np.where(ROWS > 0.5, "high", np.where(ROWS > -0.5, "middle", "low")).astype(object)
+    for step in (
+        Binarizer(),
+        FunctionTransformer(),
+        KBinsDiscretizer(4, encode="onehot-dense", quantile_method="averaged_inverted_cdf"),
+        MaxAbsScaler(),
+        MinMaxScaler(clip=True),
+        RobustScaler(),
+        StandardScaler(),
+        BoundsScaler((-1, 1)),
+        PrivateScaler(**SETTINGS),
+        RowMapper(2.0, norm=1.0, centre=np.full(7, 0.1), weights=np.eye(7) + 0.1),
+        DummyRegressor(strategy="constant", constant=0.3),
+        ConstantClassifier(),
+    ):
+        yield step, ROWS
+    yield SimpleImputer(strategy="constant", fill_value=0.5), gaps
+    yield SimpleImputer(), gaps
+    yield SimpleImputer(strategy="most_frequent", add_indicator=True), gaps
+    known = [["low", "middle"]] * 7
+    yield OneHotEncoder(categories=known, handle_unknown="ignore", sparse_output=False), levels
+    options = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
+    yield OrdinalEncoder(categories=known, **options), levels
+
+
+def test_steps_of_the_closed_list_take_a_row_by_itself():
+    seen = set()
+    for step, rows in rows_of_steps():
+        step.fit(rows, ROWS[:, 0] > 0)
+        answers = step.predict if hasattr(step, "predict") else step.transform
+        hold(answers, rows[:9], SOME)
+        if rows is ROWS and not isinstance(step, (PrivateScaler, ConstantClassifier)):
+            hold(answers, rows[:9].astype(np.float32), SOME)
+        assert answers_by_row(step)
+        seen.add(type(step).__name__)
+    seen |= {"ColumnTransformer", "Pipeline", "PrivateSearchCV"}
+    seen |= {name for name, kind in ESTIMATORS.items() if hasattr(kind, "predict")}
+    assert seen == {name for names in BY_ROW.values() for name in names}
+
+
+class Counting(ClassifierMixin, BaseEstimator):
+    """A model whose answer follows from how many rows came before."""
+
+    def fit(self, X, y):
+        """Count none."""
+        self.classes_ = np.unique(y)
+        self.n_seen_ = 0
+        return self
+
+    def predict(self, X):
+        """Say where each row stands."""
+        places = self.n_seen_ + np.arange(len(X))
+        self.n_seen_ += len(X)
+        return places % 2
+
+
+class Drawing(Counting):
+    """A model that draws from public random generators."""
+
+    def predict(self, X):
+        """Draw a label for each row."""
+        return np.random.randint(0, 2, len(X))  # noqa: NPY002
+
+
+class ByBlock(TransformerMixin, BaseEstimator):
+    """Scales all rows by the largest."""
+
+    def fit(self, X, y=None):
+        """Learn nothing."""
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def transform(self, X):
+        """Scale rows."""
+        return X / max(10.0, np.abs(X).max())
+
+
+class Replaced(PrivateLogisticRegression):
+    """A model of this package with a prediction of its own."""
+
+    def predict(self, X):
+        """Say whether a row is above the mean of all."""
+        return (X[:, 0] > X[:, 0].mean()).astype(int)
+
+
+def private():
+    """Return a private model."""
+    return PrivateLogisticRegression(classes=[0, 1], bounds=(-2, 2), **SETTINGS)
+
+
+def replaced_by_hand(X, y):
+    """Return a fitted model whose method was replaced."""
+    model = private().fit(X, y)
+    model.predict = lambda X: (X[:, 0] > X[:, 0].mean()).astype(int)
+    return model
+
+
+LABELS = (ROWS[:, 0] > 0).astype(int)
+OTHERS = {
+    "counts calls": Counting(),
+    "draws": Drawing(),
+    "draws by its prior": DummyClassifier(strategy="stratified"),
+    "products": LogisticRegression(),
+    "scales by the block": make_pipeline(ByBlock(), private()),
+    "a function of rows": make_pipeline(FunctionTransformer(ByBlock().transform), private()),
+    "in columns": make_pipeline(
+        make_column_transformer((ByBlock(), [0, 1]), remainder="passthrough"), private()
+    ),
+    "a subclass": Replaced(classes=[0, 1], bounds=(-2, 2), **SETTINGS),
+}
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "a method of the object"])
+def test_others_see_one_row_each(name):
+    """Another person with many rows, or a large one, changes no answer for the rest."""
+    model = OTHERS[name].fit(ROWS, LABELS) if name in OTHERS else replaced_by_hand(ROWS, LABELS)
+    assert not answers_by_row(model)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    alone = predicted(model, "predict", ROWS[:40], 40)
+    for large in (ROWS[40:41], 1e6 * ROWS[40:47]):
+        more = np.vstack([large, ROWS[:40]])
+        found = predicted(model, "predict", more, len(more))
+        np.testing.assert_array_equal(found[len(large) :], alone)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_pipelines_of_what_is_known_see_many_rows(monkeypatch):
+    columns = make_column_transformer((StandardScaler(), [0, 1]), remainder="passthrough")
+    known = Pipeline([("all", "passthrough"), ("columns", columns), ("model", private())])
+    assert answers_by_row(known.fit(ROWS, LABELS))
+    seen = []
+
+    def noted(model, rows):
+        seen.append(len(rows))
+        return np.zeros(len(rows))
+
+    monkeypatch.setattr(PrivateLogisticRegression, "predict", noted)
+    predicted(known, "predict", ROWS[:9], 9)
+    # the type of numbers in a list follows all of its rows
+    predicted(known, "predict", ROWS[:3].tolist(), 3)
+    assert seen == [9, 1, 1, 1]
+
+
+def test_scores_by_person_move_by_one_person():
+    """Of rows that tie, a person with up to eight moves the mean by one part at the most."""
+    accuracy = score_of("accuracy", {"classes": [0, 1]})
+    model = LogisticRegression().fit(ROWS, LABELS)
+    n = 61
+    for x in ROWS[:10]:
+        model.intercept_ = -(x[None] @ model.coef_[0])
+        means = []
+        for k in range(1, 9):
+            weight = np.append(np.full(k, 1 / k), np.ones(n))
+            rows = np.tile(x, (n + k, 1))
+            means.append(accuracy.mean(model, rows, np.ones(n + k, int), weight))
+        assert np.ptp(means) <= (1 + 1e-9) / (n + 1)
