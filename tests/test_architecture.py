@@ -30,7 +30,7 @@ LAYERS = {
         "core/__init__ exceptions privacy/_types support/__init__ support/blas support/chunks "
         "support/progress support/startup training/__init__"
     ),
-    (0, 1): "privacy/_numerics privacy/checks privacy/display privacy/stored",
+    (0, 1): "privacy/_numerics privacy/checks privacy/disk privacy/display privacy/stored",
     (0, 2): "privacy/fields privacy/needs",
     (1, 0): "privacy/guarantees",
     (1, 1): "privacy/budget privacy/loss_grids privacy/mixtures privacy/sampled",
@@ -41,8 +41,8 @@ LAYERS = {
     (3, 0): "privacy/accountants/*",
     (4, 0): "privacy/accountants/__init__",
     (5, 0): "privacy/calibration privacy/filters privacy/serialization privacy/words",
-    (5, 1): "privacy/deployment privacy/proofs",
-    (5, 2): "privacy/card",
+    (5, 1): "privacy/charges privacy/deployment privacy/journal privacy/proofs",
+    (5, 2): "privacy/books privacy/card",
     (5, 3): "privacy/report",
     (5, 4): "privacy/ledger",
     (6, 0): "core/rules data/ranges kernels/__init__ kernels/jit privacy/__init__",

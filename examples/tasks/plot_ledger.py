@@ -23,7 +23,7 @@ from skdpdyn.preprocessing import PrivateScaler
 from skdpdyn.privacy import GaussianDP, Ledger
 
 folder = tempfile.TemporaryDirectory()
-ledger = Ledger(Path(folder.name) / "patients.json", cap=(1.0, 1e-8))
+ledger = Ledger(Path(folder.name) / "patients.ledger", cap=(1.0, 1e-8))
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, (5000, 4))

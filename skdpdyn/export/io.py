@@ -20,6 +20,7 @@ from skdpdyn.exceptions import optional
 from skdpdyn.export.onnx import to_onnx
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.privacy import Budget, check_report
+from skdpdyn.privacy.disk import write_folder
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.privacy.proofs import ROUNDING, agree
 from skdpdyn.privacy.report import PrivacyReport
@@ -76,6 +77,8 @@ def export(
 ) -> Path:
     """Write a release folder; models have this as their method ``export``.
 
+    The folder is there as a whole, or not at all: what fails leaves nothing behind.
+
     Parameters
     ----------
     model : fitted estimator of skdpdyn
@@ -98,6 +101,8 @@ def export(
         If the model is not private, the folder holds files, or a field is missing or wrong.
     ImportError
         If skops, or skl2onnx for "onnx", is not installed.
+    OSError
+        If the folder cannot be written.
 
     Examples
     --------
@@ -135,11 +140,9 @@ def export(
         files[PICKLE] = pickle.dumps(model.to_sklearn())
     files[SUMS] = _sums(files).encode()
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    if any(place.iterdir()):
+    if place.is_dir() and any(place.iterdir()):
         raise ValueError(f"folder={str(folder)!r} holds files: give one that does not exist")
-    for name, content in files.items():
-        (place / name).write_bytes(content)
+    write_folder(Path(os.path.abspath(place)), files)
     return place
 
 
@@ -206,9 +209,15 @@ def _checked(files: dict[str, bytes]) -> dict[str, Any]:
     if files[CARD].decode() != report.to_model_card(**fields):
         raise ValueError(f"{CARD}: not the card of the report. {_OTHER}")
     model = _checked_model(files[MODEL], document)
-    if ONNX in files and files[ONNX] != to_onnx(model).SerializeToString():
+    if ONNX in files and _graph(files[ONNX]) != _graph(to_onnx(model).SerializeToString()):
         raise ValueError(f"{ONNX}: not the model, or another skl2onnx wrote it. {_OTHER}")
     return document
+
+
+def _graph(content: bytes) -> bytes:
+    """Return an ONNX graph in its canonical form: bytes of one graph may differ."""
+    graph = optional("onnx", "onnx").load_model_from_string(content)
+    return graph.SerializeToString(deterministic=True)
 
 
 _OTHER = "If another version of skdpdyn wrote it, check it with that one"

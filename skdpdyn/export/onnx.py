@@ -79,7 +79,12 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     classifier = "zipmap" if hasattr(model, "predict_proba") else classifier
     options = classifier and {id(pipeline[-1]): {classifier: classifier == "raw_scores"}}
     name = type(last).__name__  # or else it would be random, and no two files alike
-    return skl2onnx.convert_sklearn(pipeline, name, initial_types=rows, options=options)
+    graph = skl2onnx.convert_sklearn(pipeline, name, initial_types=rows, options=options)
+    # skl2onnx takes them from a set, whose order is another in each process
+    imports = sorted(graph.opset_import, key=lambda one: one.domain)
+    del graph.opset_import[:]
+    graph.opset_import.extend(imports)
+    return graph
 
 
 def _inputs_of(model, kind, rows):

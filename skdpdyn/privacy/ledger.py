@@ -1,50 +1,36 @@
 """A team's books for one data set: reserved, spent and cancelled budgets, in a file."""
 
 import contextlib
-import errno
-import json
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, date, datetime
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from skdpdyn.exceptions import BudgetExceededError
-from skdpdyn.privacy import serialization
+from skdpdyn.privacy.books import (
+    FOLLOWS,
+    Book,
+    Event,
+    checked_cap,
+    checked_dates,
+    checked_part,
+    checked_text,
+    read_event,
+    read_rules,
+    stored_rules,
+)
 from skdpdyn.privacy.budget import Budget
+from skdpdyn.privacy.charges import Rules, Tally
 from skdpdyn.privacy.checks import has_own
 from skdpdyn.privacy.display import Document, Shown, whose
-from skdpdyn.privacy.filters import Filter, added, most
-from skdpdyn.privacy.guarantees import (
-    GaussianDP,
-    Guarantee,
-    check_alike,
-    checked_unit,
-    composed,
-    largest,
-)
+from skdpdyn.privacy.filters import Filter
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, check_alike, checked_unit
+from skdpdyn.privacy.journal import Journal, Turn
 from skdpdyn.privacy.report import attackers_reach
-from skdpdyn.privacy.serialization import checksum, from_dict, load_json, to_dict
 
-try:
-    import fcntl
-except ImportError:  # no POSIX system
-    fcntl = None  # type: ignore[assignment]
-
-FORMAT = "skdpdyn ledger"
-VERSION = 2
-FOLLOWS: dict[
-    str | None, tuple[str, ...]
-] = {  # the state of an entry -> the states that it may take next
-    None: ("reserved",),
-    "reserved": ("settled", "failed", "cancelled"),
-    "failed": ("cancelled",),
-    "cancelled": ("settled", "failed"),  # its process was alive after all
-    "settled": (),
-}
-_PATIENCE = 60.0  # seconds that a process waits for others to write
 _PLANS: list[Callable[..., Guarantee]] = []
 
 
@@ -54,128 +40,18 @@ def plans_pipelines(plan: Callable[..., Guarantee]) -> Callable[..., Guarantee]:
     return plan
 
 
-@dataclass(frozen=True)
-class Event:
-    """One line of the books. Lines are only ever added.
-
-    Attributes
-    ----------
-    time : str
-        When it was written (UTC, ISO 8601).
-    entry : str
-        Name of the entry.
-    state : {"reserved", "settled", "failed", "cancelled"}
-        State of the entry from then on.
-    cost : Guarantee or None
-        Charge of the entry from then on; None: nothing.
-    note : str
-        Why.
-    leaks : tuple of str
-        Leaks that the cost does not cover.
-    disjoint : (str, str) pair or None
-        The partition, and its part that the release is of; None: of everybody.
-    dates : (str or None, str or None) pair or None
-        First and last public date of those whom the release is of; None: of everybody.
-    """
-
-    time: str
-    entry: str
-    state: str
-    cost: Guarantee | None
-    note: str = ""
-    leaks: tuple[str, ...] = ()
-    disjoint: tuple[str, str] | None = None
-    dates: tuple[str | None, str | None] | None = None
-
-    @property
-    def of(self) -> str:
-        """Whom the release is of, in words."""
-        if self.disjoint is not None:
-            return f", {' '.join(self.disjoint)}"
-        if self.dates is None:
-            return ""
-        return "".join(
-            f", {word} {day}" for word, day in zip(("from", "to"), self.dates, strict=True) if day
-        )
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Limits that a ledger's entries keep together, fixed when its file is created.
-
-    Parameters
-    ----------
-    cap : Budget
-        The budget of the data set.
-    unit : str, default="record"
-        Whom the cap protects.
-    filter : Filter or None, default=None
-        What proves the cap; None: the composition of all costs.
-    """
-
-    cap: Budget
-    unit: str = "record"
-    filter: Filter | None = None
-
-    def total(self, entries: Iterable[Event]) -> Guarantee:
-        """Return the cost of entries to any one unit together, none of them chosen by outcomes."""
-
-        def one_by_one(costs: Iterable[Guarantee]) -> Guarantee:
-            return composed(costs) if (costs := list(costs)) else self.nothing
-
-        return _together(entries, lambda cost: cost, one_by_one, largest)
-
-    @property
-    def nothing(self) -> GaussianDP:
-        """The cost of no entry."""
-        return GaussianDP(0.0, self.cap.adjacency, unit=self.unit)
-
-    def spent(self, entries: Iterable[Event]) -> Any:
-        """Return the part of ``limit`` taken: an epsilon, or a share of the filter's."""
-        if self.filter is None:
-            return float(self.total(entries).epsilon(self.cap.delta))
-        rule = self.filter
-        return max(
-            _together(entries, lambda cost: rule.shares(cost, self.cap, self.unit), added, most)
-        )
-
-    @property
-    def limit(self) -> float:
-        """Largest ``spent``."""
-        return self.cap.epsilon if self.filter is None else 1.0
-
-    def shown(self, spent: Any) -> str:
-        """Return an amount of ``spent`` in words."""
-        if self.filter is None:
-            return f"{spent:.6g}"
-        return f"{100 * float(spent):.4g} % of {self.filter.kind}"
-
-    def checked(self, cost: Any) -> Guarantee:
-        """Return the guarantee that a reservation sets aside."""
-        cost, leaks = _released(cost)
-        if leaks:
-            raise ValueError(
-                f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or "
-                "pass its guarantee alone"
-            )
-        check_alike(self.nothing, cost)
-        if self.filter is not None:
-            self.filter.check(cost)
-        to_dict(cost)  # raises if it cannot be stored
-        return cost
-
-
 class Ledger(Shown):
-    """Keep the books of all releases from one data set, in a JSON file with a cap.
+    """Keep the books of all releases from one data set, in a file with a cap.
 
     A cost is set aside before the fit, so that two people cannot spend the same budget, and settled
     after it. An entry whose fit fails, or whose process dies, stays charged, since noise may have
     been drawn, until someone cancels it by name. The cancellation is noted; no line is ever erased.
 
-    Several processes may write at once: they take turns by a lock on the file ``path + ".lock"``,
-    and a new version of the file replaces the old one as a whole. A checksum detects damage and
-    edits by hand. (It does not detect an edit with a new checksum, or an old copy: protect the file
-    as you protect accounts.)
+    Several processes may write at once. They take turns by locks on the folder and on the file, and
+    each adds a line, with its length and a checksum of all lines up to it. What a process that dies
+    has written of a line is dropped. Checksums detect damage and edits by hand. (They do not detect
+    an edit with new checksums, or an old copy: protect the file as you protect accounts.) The file
+    ``path + ".begun"`` says that there is a ledger, so that one that disappears is not begun again.
 
     Parameters
     ----------
@@ -222,7 +98,7 @@ class Ledger(Shown):
     >>> import tempfile
     >>> from skdpdyn.privacy import GaussianDP, Ledger
     >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = Ledger(f"{folder.name}/patients.json", cap=(1.0, 1e-6))
+    >>> ledger = Ledger(f"{folder.name}/patients.ledger", cap=(1.0, 1e-6))
     >>> with ledger.reserve("model of May", GaussianDP(0.1)) as entry:
     ...     pass  # the fit, then entry.settle(model)
     >>> round(ledger.epsilon, 4)
@@ -242,26 +118,34 @@ class Ledger(Shown):
         filter: Any = None,
     ) -> None:
         self.path: str = os.path.realpath(path)  # a replaced link would leave the file behind it
-        checked_cap = None if cap is None else _checked_cap(cap, adjacency)
+        budget = None if cap is None else checked_cap(cap, adjacency)
         unit = None if unit is None else checked_unit(unit)
         rule = Filter(filter) if isinstance(filter, str) else filter
         if not isinstance(rule, Filter | None):
             raise ValueError(f"filter={filter!r} must be 'gdp', 'renyi', a Filter or None")
+        self._state = _State(self.path)
         if not os.path.exists(self.path):
-            rules = None
-            if checked_cap is not None:
-                rules = Rules(checked_cap, unit or "record", rule and rule.fixed_for(checked_cap))
-            self._create(rules)
-        self.rules: Rules
-        self.rules, _ = self._read()
+            if budget is None:
+                raise FileNotFoundError(
+                    f"there is no ledger {self.path}: give cap=(epsilon, delta) to open a new one"
+                )
+            rules = Rules(budget, unit or "record", rule and rule.fixed_for(budget))
+            self._state.journal.begin(stored_rules(rules))
+        self.rules: Rules = self._updated(self._state, self._state.journal.read).tally.rules
         rule = rule and rule.fixed_for(self.cap)
-        for name, value in (("cap", checked_cap), ("unit", unit), ("filter", rule)):
+        for name, value in (("cap", budget), ("unit", unit), ("filter", rule)):
             stored = getattr(self.rules, name)
             if value not in (None, stored):
                 raise ValueError(
                     f"{name}={value} is not the {name} of the ledger {self.path}, {stored}: "
                     "leave it out, or open another ledger for another budget"
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "rules": self.rules}
+
+    def __setstate__(self, stored: dict[str, Any]) -> None:
+        vars(self).update(stored, _state=_State(stored["path"]))
 
     @property
     def cap(self) -> Budget:
@@ -276,25 +160,20 @@ class Ledger(Shown):
     @property
     def events(self) -> tuple[Event, ...]:
         """All lines, in the order in which they were written."""
-        rules, events = self._read()
-        if rules != self.rules:
-            raise ValueError(
-                f"the ledger {self.path} has the cap {rules} now, not {self.rules}: another file "
-                "took its place"
-            )
-        return events
+        with self._reading() as book:
+            return tuple(book.events)
 
     @property
     def entries(self) -> dict[str, Event]:
         """Latest state and charge of each entry, by its name."""
-        return _last(self.events)
+        with self._reading() as book:
+            return dict(book.entries)
 
     @property
     def total(self) -> Guarantee:
         """Total cost of all entries, including reserved and failed ones; by a filter, the cap."""
-        if self.rules.filter is not None:
-            return self.rules.filter.guarantee(self.cap, self.unit)
-        return self.rules.total(self.entries.values())
+        with self._reading() as book:
+            return book.tally.total
 
     @property
     def epsilon(self) -> float:
@@ -325,9 +204,11 @@ class Ledger(Shown):
         -------
         bool
         """
-        cost = self.rules.checked(self._planned(cost, n_samples, n_features))
-        new = Event("", "", "reserved", cost, disjoint=_part(disjoint), dates=_days(dates))
-        return bool(self.rules.spent([*self.entries.values(), new]) <= self.rules.limit)
+        cost = self._checked(self._planned(cost, n_samples, n_features))
+        part = checked_part(disjoint)
+        new = Event("", "", "reserved", cost, disjoint=part, dates=checked_dates(dates))
+        with self._reading() as book:
+            return bool(book.tally.spent_with("", new) <= self.rules.limit)
 
     def reserve(
         self,
@@ -381,31 +262,29 @@ class Ledger(Shown):
         OSError
             If the file cannot be written. The old one stays as it was.
         """
-        name = _checked_text(name, "name")
-        cost = self.rules.checked(self._planned(cost, n_samples, n_features))
-        part = _part(disjoint)
-        days = _days(dates)
+        name = checked_text(name, "name")
+        cost = self._checked(self._planned(cost, n_samples, n_features))
+        part = checked_part(disjoint)
+        days = checked_dates(dates)
         if part and days:
             raise ValueError("disjoint and dates: give one of them, a partition or public dates")
-        with self._locked():
-            events = self.events
-            entries = _last(events)
-            if name in entries:
+        with self._writing() as (book, turn):
+            if name in book.entries:
                 raise ValueError(
-                    f"name={name!r} is taken, by an entry that is {entries[name].state}: each "
+                    f"name={name!r} is taken, by an entry that is {book.entries[name].state}: each "
                     "entry needs a name of its own"
                 )
             new = Event(_now(), name, "reserved", cost, disjoint=part, dates=days)
-            spent = self.rules.spent([*entries.values(), new])
+            spent = book.tally.spent_with(name, new)
             if not spent <= self.rules.limit:  # NaN is refused, too
-                now = self.rules.shown(self.rules.spent(entries.values()))
+                now = self.rules.shown(book.tally.spent)
                 raise BudgetExceededError(
                     f"name={name!r} would take the ledger from epsilon={now} to "
                     f"{self.rules.shown(spent)} at delta={self.cap.delta:g}, beyond its cap of "
                     f"{self.cap.epsilon:g}: reserve less. (An entry that never ran can be "
                     "cancelled by its name)"
                 )
-            self._write([*events, new])
+            turn.append(new.stored())
         return Reservation(self, name, cost)
 
     def cancel(self, name: str, reason: str) -> None:
@@ -427,9 +306,9 @@ class Ledger(Shown):
         OSError
             If the file cannot be written. The old one stays as it was.
         """
-        reason = _checked_text(reason, "reason")
-        with self._locked():
-            self._add(self.events, name, "cancelled", None, reason)
+        reason = checked_text(reason, "reason")
+        with self._writing() as (book, turn):
+            turn.append(self._next(book, name, "cancelled", None, reason).stored())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path!r})"
@@ -445,9 +324,11 @@ class Ledger(Shown):
         Document
         """
         delta = self.cap.delta
-        entries = self.entries
         rules = self.rules
-        spent = rules.spent(entries.values())
+        with self._reading() as book:
+            entries = dict(book.entries)
+            spent = book.tally.spent
+            total = book.tally.total
         rows = [("entry", "state", "epsilon")]
         for name, event in entries.items():
             epsilon = "0" if event.cost is None else f"{event.cost.epsilon(delta):.6g}"
@@ -466,14 +347,14 @@ class Ledger(Shown):
                 "Not all costs are Gaussian: this holds if no cost was chosen by an earlier outcome"
             )
         return Document(
-            f"{Path(self.path).name}: epsilon at delta={delta:g} ({whose(self.total)})",
+            f"{Path(self.path).name}: epsilon at delta={delta:g} ({whose(total)})",
             rows,
             notes,
             [f"{name}: {leak}" for name, event in entries.items() for leak in event.leaks],
             [
                 (f"ε={rules.shown(spent)}", f"charged, at δ = {delta:.6g}"),
-                (f"of {self.cap.epsilon:.6g}", f"the cap ({whose(self.total)})"),
-                *attackers_reach(self.total),
+                (f"of {self.cap.epsilon:.6g}", f"the cap ({whose(total)})"),
+                *attackers_reach(total),
             ],
             float(spent) / rules.limit,
         )
@@ -482,45 +363,56 @@ class Ledger(Shown):
         self, name: str, reserved: Guarantee, cost: Guarantee, leaks: tuple[str, ...]
     ) -> str:
         """Charge an entry with its cost, and return an objection to it, or ""."""
-        with self._locked():
-            events = self.events
-            entries = _last(events)
+        with self._writing() as (book, turn):
+            entry = book.entries.get(name)
             note = ""
-            if cost != reserved and name in entries:
-                now = replace(entries[name], cost=cost)
-                spent = self.rules.spent({**entries, name: now}.values())
-                alone = [self.rules.spent([replace(now, cost=one)]) for one in (cost, reserved)]
-                if not (spent <= self.rules.limit and alone[0] <= alone[1]):
+            if cost != reserved and entry is not None:
+                now = replace(entry, cost=cost)
+                spent = book.tally.spent_with(name, now)
+                alone = Tally(self.rules).spent_with(name, now)
+                before = Tally(self.rules).spent_with(name, replace(now, cost=reserved))
+                if not (spent <= self.rules.limit and alone <= before):
                     note = "it spent more than was reserved"
-            if name in entries and entries[name].state == "cancelled":
+            if entry is not None and entry.state == "cancelled":
                 note = "it was cancelled, and released something all the same"
-            self._add(events, name, "settled", cost, note, leaks)
+            turn.append(self._next(book, name, "settled", cost, note, leaks).stored())
         return note
 
     def _fail(self, name: str, reserved: Guarantee, reason: str) -> None:
         """Note that a fit failed; its reservation stays charged."""
-        with self._locked():
-            self._add(self.events, name, "failed", reserved, reason)
+        with self._writing() as (book, turn):
+            turn.append(self._next(book, name, "failed", reserved, reason).stored())
 
-    def _add(
+    def _next(
         self,
-        events: Sequence[Event],
+        book: Book,
         name: str,
         state: str,
         cost: Guarantee | None,
-        note: str = "",
+        note: str,
         leaks: tuple[str, ...] = (),
-    ) -> None:
-        """Add a line for an entry that is there, if its state allows it."""
-        entries = _last(events)
-        if name not in entries:
+    ) -> Event:
+        """Return the next event of an entry that is there, if its state allows it."""
+        entry = book.entries.get(name)
+        if entry is None:
             raise ValueError(
-                f"name={name!r} is no entry of the ledger {self.path}: it has {sorted(entries)}"
+                f"name={name!r} is no entry of the ledger {self.path}: it has "
+                f"{sorted(book.entries)}"
             )
-        if state not in FOLLOWS[entries[name].state]:
-            raise ValueError(f"name={name!r} is {entries[name].state} and cannot be {state}")
-        now = replace(entries[name], time=_now(), state=state, cost=cost, note=note, leaks=leaks)
-        self._write([*events, now])
+        if state not in FOLLOWS[entry.state]:
+            raise ValueError(f"name={name!r} is {entry.state} and cannot be {state}")
+        return replace(entry, time=_now(), state=state, cost=cost, note=note, leaks=leaks)
+
+    def _checked(self, cost: Any) -> Guarantee:
+        """Return the guarantee that a reservation sets aside."""
+        cost, leaks = _released(cost)
+        if leaks:
+            raise ValueError(
+                f"cost does not cover all that is released ({'; '.join(leaks)}): close that, or "
+                "pass its guarantee alone"
+            )
+        self.rules.check(cost)
+        return cost
 
     def _planned(self, cost: Any, n_samples: int | None, n_features: int | None) -> Any:
         """Return the cost of a fit to one of the ledger's units, if its shape is given."""
@@ -535,111 +427,60 @@ class Ledger(Shown):
             )
         return _PLANS[0](cost, n_samples, n_features).with_unit(self.unit)
 
-    # The file
-
-    def _create(self, rules: Rules | None) -> None:
-        """Write the first version, unless another process did, or it was there once."""
-        if rules is None:
-            raise FileNotFoundError(
-                f"there is no ledger {self.path}: give cap=(epsilon, delta) to open a new one"
-            )
-        with self._locked() as lock:
-            if os.path.exists(self.path):
-                return
-            if os.fstat(lock).st_size:
-                raise FileNotFoundError(
-                    f"the ledger {self.path} was there once and is gone: bring it back. (If "
-                    "nothing was ever released, "
-                    f"remove {self.path}.lock to open a new one)"
-                )
-            self.rules = rules
-            self._write([])
-            os.write(lock, b"Locks the ledger of this name. Leave it where the ledger is.\n")
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Book]:
+        """Give the book as the file is now."""
+        state = self._own_state()
+        with state.guard:
+            yield self._updated(state, state.journal.read)
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        """Hold the lock: no other process writes. It ends with the process, however that ends."""
-        if fcntl is None:
-            raise OSError(
-                f"the ledger {self.path} cannot be written on this system, which has no POSIX "
-                "file locks"
-            )
-        lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            deadline = time.monotonic() + _PATIENCE
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise TimeoutError(
-                            f"another process holds {self.path}.lock for more than "
-                            f"{_PATIENCE:g} seconds: end it, or try again"
-                        ) from None
-                    time.sleep(0.01)
-            yield lock
-        finally:
-            os.close(lock)
+    def _writing(self) -> Iterator[tuple[Book, Turn]]:
+        """Give the book while no one else writes, and what writes a line."""
+        state = self._own_state()
+        with state.journal.writing() as turn, state.guard:
+            yield self._updated(state, turn.read), turn
 
-    def _read(self) -> tuple[Rules, tuple[Event, ...]]:
-        """Return the rules and the lines, checked."""
+    def _own_state(self) -> "_State":
+        """Return what this process knows of the file: a fork may have come in the middle of it."""
+        if self._state.process != os.getpid():
+            self._state = _State(self.path)
+        return self._state
+
+    def _updated(self, state: "_State", read: Callable[[], tuple[bool, list[Any]]]) -> Book:
+        """Return the book, with the lines that are new, checked."""
+        book = state.book
+        state.book = None  # where this ends early, all of the file is read again
+        if book is None:
+            state.journal.forget()
         try:
-            text = Path(self.path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise FileNotFoundError(f"the ledger {self.path} is gone: bring it back") from None
-        except UnicodeDecodeError:
-            text = ""
-        try:
-            return _parsed(text)
+            anew, contents = read()
+            if anew or book is None:
+                book = Book(read_rules(contents.pop(0)))
+            for content in contents:
+                book.add(read_event(content))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ValueError(
                 f"the ledger {self.path} is damaged or was edited: {error}. Bring back an "
-                "undamaged copy, and add what was "
-                "released since"
+                "undamaged copy, and add what was released since"
             ) from error
+        if book.tally.rules != getattr(self, "rules", book.tally.rules):
+            raise ValueError(
+                f"the ledger {self.path} has the cap {book.tally.rules} now, not {self.rules}: "
+                "another file took its place"
+            )
+        state.book = book
+        return book
 
-    def _write(self, events: Sequence[Event]) -> None:
-        """Replace the file as a whole, or leave it as it was."""
-        content = {
-            "format": FORMAT,
-            "version": VERSION,
-            "costs": serialization.VERSION,
-            "cap": {
-                "epsilon": self.cap.epsilon,
-                "delta": self.cap.delta,
-                "adjacency": str(self.cap.adjacency),
-            },
-            "unit": self.unit,
-            "filter": self.rules.filter and asdict(self.rules.filter),
-            "events": [
-                vars(event) | {"cost": None if event.cost is None else to_dict(event.cost)}
-                for event in events
-            ],
-        }
-        text = json.dumps({**content, "checksum": checksum(content)}, indent=1, allow_nan=False)
-        draft = f"{self.path}.tmp"
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft)  # left behind by a process that died here
-            with open(
-                os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8"
-            ) as file:
-                if os.path.exists(self.path):
-                    os.fchmod(file.fileno(), os.stat(self.path).st_mode & 0o777)
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, self.path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(draft)
-            raise OSError(
-                error.errno,
-                f"the ledger could not be written ({error.strerror}) and is as it was before",
-                self.path,
-            ) from error
-        _sync_folder(os.path.dirname(self.path))
+
+class _State:
+    """What a process knows of a ledger's file: the book, up to the line that was read last."""
+
+    def __init__(self, path: str) -> None:
+        self.process = os.getpid()
+        self.guard = threading.Lock()  # a thread at a time
+        self.journal = Journal(path)
+        self.book: Book | None = None
 
 
 class Reservation:
@@ -706,23 +547,6 @@ class Reservation:
             )
 
 
-def _checked_cap(cap: Any, adjacency: str) -> Budget:
-    """Read a budget: a pair, or an object with epsilon, delta and adjacency."""
-    if isinstance(cap, (tuple, list)) and len(cap) == 2:
-        return Budget(cap[0], cap[1], cast(Any, adjacency))
-    if not all(hasattr(cap, name) for name in ("epsilon", "delta", "adjacency")) or isinstance(
-        cap, Guarantee
-    ):
-        raise ValueError(f"cap={cap!r} must be a pair (epsilon, delta) or a Budget")
-    return Budget(cap.epsilon, cap.delta, cap.adjacency)
-
-
-def _checked_text(value: Any, name: str) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise ValueError(f"{name}={value!r} must be a text of one line that says something")
-    return value
-
-
 def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
     """Return the guarantee of a fitted object, and the leaks it does not cover."""
     cost = item.privacy_ if has_own(item, "privacy_") else item
@@ -737,135 +561,5 @@ def _released(item: Any) -> tuple[Guarantee, tuple[str, ...]]:
     return cost, tuple(map(str, leaks))
 
 
-def _part(disjoint: Any) -> tuple[str, str] | None:
-    """Return the name of a partition and of a part, checked."""
-    if disjoint is None:
-        return None
-    if not isinstance(disjoint, tuple | list) or len(disjoint) != 2:
-        raise ValueError(f"disjoint={disjoint!r} must be a pair (partition, part) of texts")
-    partition, part = (_checked_text(text, "disjoint") for text in disjoint)
-    return partition, part
-
-
-def _days(dates: Any) -> tuple[str | None, str | None] | None:
-    """Return the first and last day of a window as ISO texts, checked."""
-    if dates is None:
-        return None
-    try:
-        first, last = (
-            None if day is None else date.fromisoformat(str(day)).isoformat() for day in dates
-        )
-        if first is None or last is None or first <= last:
-            return first, last
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(
-        f"dates={dates!r} must be a pair (first, last) of dates as '2026-03-31', or None for an "
-        "open end, the first no later than the last"
-    )
-
-
-def _last(events: Iterable[Event]) -> dict[str, Event]:
-    return {event.entry: event for event in events}
-
-
-def _together(
-    entries: Iterable[Event],
-    counted: Callable[[Guarantee], Any],
-    add: Callable[[Iterable[Any]], Any],
-    dearest: Callable[[list[Any]], Any],
-) -> Any:
-    """Return the most that entries cost any one unit.
-
-    A unit is in one part of each partition at most, and has one date. It pays for what is of
-    everybody, for the part of each partition that it is in, and for the windows that hold its date.
-    Of all dates, the one that pays most may be taken to be the first day of a window, or to come
-    before all others: moving a date back to the last first day before it leaves no window.
-    """
-    everybody: list[Any] = []
-    partitions: dict[str, dict[str, list[Any]]] = {}
-    windows: list[tuple[tuple[str, str], Any]] = []
-    for event in entries:
-        if event.cost is None:
-            continue
-        cost = counted(event.cost)
-        if event.disjoint is not None:
-            partition, part = event.disjoint
-            partitions.setdefault(partition, {}).setdefault(part, []).append(cost)
-        elif event.dates is not None:
-            first, last = event.dates
-            windows.append(((first or "", last or "~"), cost))  # before and after all days
-        else:
-            everybody.append(cost)
-    for parts in partitions.values():
-        everybody.append(dearest([add(costs) for costs in parts.values()]))
-    if windows:
-        days = {first for (first, _), _ in windows}
-        on_days = [
-            [cost for (first, last), cost in windows if first <= day <= last] for day in days
-        ]
-        everybody.append(dearest([add(costs) for costs in on_days]))
-    return add(everybody)
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _parsed(text: str) -> tuple[Rules, tuple[Event, ...]]:
-    """Return the rules and the lines of a stored ledger; raise an error that names the fault."""
-    content = _checked_content(text)
-    cap = _checked_cap(
-        (content["cap"]["epsilon"], content["cap"]["delta"]), content["cap"]["adjacency"]
-    )
-    rule = None if content["filter"] is None else Filter(**content["filter"]).fixed_for(cap)
-    rules = Rules(cap, checked_unit(content["unit"]), rule)
-    events: list[Event] = []
-    last: dict[str, Event] = {}
-    for stored in content["events"]:
-        cost = None if stored["cost"] is None else from_dict(stored["cost"])
-        part = _part(stored.get("disjoint"))
-        days = _days(stored.get("dates"))
-        parsed = {"cost": cost, "leaks": tuple(stored["leaks"]), "disjoint": part, "dates": days}
-        event = Event(**{**stored, **parsed})
-        before = last.get(event.entry)
-        has_cost = (
-            isinstance(cost, Guarantee)
-            and cost.adjacency == cap.adjacency
-            and cost.unit == rules.unit
-        )
-        if event.state not in FOLLOWS[before.state if before else None] or has_cost == (
-            event.state == "cancelled"
-        ):
-            raise ValueError(f"its entry {event.entry!r} cannot be {event.state} there")
-        if before and (before.disjoint, before.dates) != (part, days):
-            raise ValueError(f"its entry {event.entry!r} cannot be of others there")
-        datetime.fromisoformat(event.time)
-        last[event.entry] = event
-        events.append(event)
-    return rules, tuple(events)
-
-
-def _checked_content(text: str) -> dict[str, Any]:
-    """Return the content of a ledger's file, of this version and with its own checksum."""
-    content = load_json(text)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError("it is no ledger")
-    if content["version"] != VERSION:
-        raise ValueError(f"it has version {content['version']!r}, and this release reads {VERSION}")
-    if content.pop("checksum", None) != checksum(content):
-        raise ValueError("its checksum is not that of its content")
-    serialization.check_version(content["costs"], "version of its costs")
-    return content
-
-
-def _sync_folder(folder: str) -> None:
-    """Make a replacement last through a loss of power, where the file system can."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-    finally:
-        os.close(descriptor)
