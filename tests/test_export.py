@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from faults import every_fault
 from numba import config
 from scipy import sparse
 from sklearn.base import clone
@@ -284,6 +285,41 @@ def test_a_folder_without_a_deployment_is_one_too(released, tmp_path):
         seeded.export(tmp_path / "seeded")
 
 
+@pytest.mark.every_case
+@pytest.mark.parametrize("there", ["no folder", "no folder above", "an empty folder"])
+def test_whatever_call_fails_a_folder_is_whole_or_not_there(released, tmp_path, monkeypatch, there):
+    """What was there before, nothing else, or the whole folder; if it returned, the folder."""
+    model, folder = released
+    names = sorted({path.name for path in folder.iterdir()} - {io.PICKLE, io.REGISTRY})
+    above = tmp_path / "above"
+
+    def prepare():
+        shutil.rmtree(above, ignore_errors=True)
+        if there != "no folder above":
+            above.mkdir()
+        if there == "an empty folder":
+            (above / "release").mkdir()
+        return sorted(tmp_path.rglob("*"))
+
+    deaths = 0
+    for before, error, where in every_fault(
+        monkeypatch, prepare, lambda _: model.export(above / "release")
+    ):
+        found = sorted(tmp_path.rglob("*"))
+        if (above / "release" / io.SUMS).exists():
+            io.check_folder(above / "release")
+            assert sorted(path.name for path in (above / "release").iterdir()) == names, where
+        elif "death" not in where:
+            assert error, where
+            assert found == before, where
+        else:  # nothing that looks like a release
+            deaths += 1
+            left = sorted((above / "release").glob("[!.]*"))
+            assert not left or there == "an empty folder", where
+            assert io.SUMS not in map(str, left), where
+    assert deaths > 5
+
+
 def test_changed_files_are_refused(released, tmp_path):
     folder = copied(released[1], tmp_path)
     for path in sorted(folder.iterdir()):
@@ -423,6 +459,15 @@ def test_the_graph_of_a_release_folder_is_that_of_the_model(released, tmp_path):
     model, _ = released
     folder = model.export(tmp_path / "graph", formats=["onnx"])
     io.check_folder(folder)
+    content = (folder / io.ONNX).read_bytes()
+    parsed = to_onnx(model)
+    domains = [one.domain for one in parsed.opset_import]
+    assert domains == sorted(domains)  # of a set, whose order is another in each process
+    first = type(parsed)(graph=parsed.graph).SerializeToString()
+    parsed.ClearField("graph")
+    (folder / io.ONNX).write_bytes(first + parsed.SerializeToString())
+    assert (folder / io.ONNX).read_bytes() != content
+    io.check_folder(resealed(folder))  # the same graph
     other = clone(model).fit(X, LABELS).export(tmp_path / "other", formats=["onnx"])
     shutil.copy(other / io.ONNX, folder / io.ONNX)
     with pytest.raises(ValueError, match=r"model\.onnx: not the model"):

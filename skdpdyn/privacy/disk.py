@@ -87,30 +87,31 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     Parameters
     ----------
     folder : Path
-        A folder that does not exist, or is empty. A new one is written under another name first. Of
-        one that is there, files are written inside under another name, and the last comes last.
+        A folder that does not exist, or is empty. A new one is written under another name first; in
+        one that is there, the last file comes last, as a whole.
     files : dict of str to bytes
         Contents by name.
     """
     is_new = not folder.is_dir()
+    own_name = f".{os.getpid()}-{time.time_ns()}.tmp"
     with contextlib.ExitStack() as undone:
         for parent in reversed(folder.parents):
             if not parent.exists():
                 undone.callback(_without_error, os.rmdir, parent)
                 os.mkdir(parent)
-        draft = (folder.parent if is_new else folder) / f".{os.getpid()}-{time.time_ns()}.tmp"
-        undone.callback(_without_error, os.rmdir, draft)
-        os.mkdir(draft)
-        for name, content in files.items():
-            undone.callback(_without_error, os.unlink, draft / name)
-            write_new(str(draft / name), content)
+        place = folder
         if is_new:
-            os.rename(draft, folder)
-        else:
-            for name in files:
-                undone.callback(_without_error, os.unlink, folder / name)
-                os.rename(draft / name, folder / name)
-            os.rmdir(draft)
+            place = folder.parent / own_name
+            undone.callback(_without_error, os.rmdir, place)
+            os.mkdir(place)
+        *first, last = files
+        for name in (*first, own_name):
+            undone.callback(_without_error, os.unlink, place / name)
+            write_new(str(place / name), files[last if name == own_name else name])
+        undone.callback(_without_error, os.unlink, place / last)
+        os.rename(place / own_name, place / last)
+        if is_new:
+            os.rename(place, folder)
         undone.pop_all()
 
 
