@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import skdpdyn
+from skdpdyn.privacy.display import printable
 from skdpdyn.privacy.report import check_report
 
 NEEDED = ("numpy", "scipy", "numba", "scikit-learn")
@@ -66,7 +67,7 @@ def check(path: Path) -> int:
         else:
             report = check_report(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, ImportError) as error:
-        print(f"{path}: {error}", file=sys.stderr)
+        print(printable(f"{path}: {error}"), file=sys.stderr)
         return 1
     spent = report["spent"]
     leaks = report["assumed"]["not private in this run"]
@@ -74,10 +75,13 @@ def check(path: Path) -> int:
         f"{path}: every number agrees: epsilon={spent['epsilon']} at delta={spent['delta']} "
         f"by {report['theorem']['bound']}"
     )
-    print(line + "".join(f"; NOT PRIVATE: {leak}" for leak in leaks))
+    print(printable(line + "".join(f"; NOT PRIVATE: {leak}" for leak in leaks)))
     if is_folder:
-        print(f"protected: {spent.get('protected', 'one record')}, {spent['neighbours']}")
-        print("not protected against:", *report["not protected against"].values(), sep="\n- ")
+        print(
+            printable(f"protected: {spent.get('protected', 'one record')}, {spent['neighbours']}")
+        )
+        limits = [printable(str(one)) for one in report["not protected against"].values()]
+        print("not protected against:", *limits, sep="\n- ")
         print("files are those that were written, and the model has this record and this report")
         if (path / "model.pkl").exists():
             print("model.pkl was not opened: a pickle runs code of whoever wrote it")

@@ -9,8 +9,13 @@ from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
+<<<<<<< HEAD
 from skdpdyn.privacy.checks import checked_count, checked_number, has_own
 from skdpdyn.privacy.display import Display
+=======
+from skdpdyn.privacy.checks import checked_count, checked_number
+from skdpdyn.privacy.display import Display, label_of
+>>>>>>> 02f7d68b (Print names by their escapes, in Markdown as code)
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import distinct
 
@@ -647,7 +652,7 @@ class CoefficientDisplay(Display):
         options = {"fmt": "o", "capsize": 3} | kwargs
         self.ax_.errorbar(self.estimates, places, xerr=lengths, **options)
         self.ax_.axvline(self.reference, color="0.5", linestyle=":")
-        self.ax_.set_yticks(places, self.names)
+        self.ax_.set_yticks(places, [*map(label_of, self.names)])
         self.ax_.set_xlabel(self.xlabel)
         if self.reference > 0:
             from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
@@ -782,7 +787,7 @@ class ShapeDisplay(Display):
                 place.remove()
         for ax, shape in zip(axes, self.shapes.values(), strict=True):
             self._draw(ax, shape)
-            ax.set_title(shape.name)
+            ax.set_title(label_of(shape.name))
         self.axes_ = list(axes)
         self.figure_ = axes[0].figure
         return self
@@ -798,10 +803,10 @@ class ShapeDisplay(Display):
             ax.figure.colorbar(ax.pcolormesh(*places, value.T, shading="nearest"), ax=ax)
             for axis, of in zip((ax.xaxis, ax.yaxis), shape.grid, strict=True):
                 if isinstance(of, list):
-                    axis.set_ticks(np.arange(len(of)), distinct(map(str, of)))
+                    axis.set_ticks(np.arange(len(of)), distinct(map(label_of, of)))
         elif isinstance(shape.grid, list):
             error = errors["estimated"]
-            ax.bar(distinct(map(str, shape.grid)), value)
+            ax.bar(distinct(map(label_of, shape.grid)), value)
             if error is not None:
                 ax.errorbar(range(len(value)), value, 2 * error, fmt="none", color="black")
             ax.tick_params(axis="x", rotation=90)

@@ -330,8 +330,8 @@ def test_facts_of_some_columns_leave_the_others_to_be_bought():
         share = rules.ranges_share(strength, 1)  # of one column, not of two
         assert model.bought_["bounds"] == pytest.approx(share, rel=0.01)
         public = str(model.privacy_report().sections["assumed"]["public"])
-        assert "bounds of the columns z" in public
-        assert ("categories of the columns side" in public) == (model is additive)
+        assert "bounds of the columns `z`" in public
+        assert ("categories of the columns `side`" in public) == (model is additive)
     with pytest.raises(ValueError, match=r"no bounds for \['x'\]"):  # a name that X does not have
         PrivateLogisticRegression(bounds={"z": (-2, 2), "w": (0, 1)}).fit(frame[["x", "z"]], TWO)
     with pytest.raises(ValueError, match="bounds of some columns alone"):
@@ -368,7 +368,7 @@ def test_a_schema_stands_for_single_parameters(tmp_path):
     assert by_schema.bought_ == {}
     assert by_schema.schema is schema
     public = str(by_schema.privacy_report().sections["assumed"]["public"])
-    for fact in ("bounds of the columns x", "of the columns side, code", "possible labels"):
+    for fact in ("bounds of the columns `x`", "of the columns `side`, `code`", "possible labels"):
         assert fact in public
     assert by_schema.bounds is clone(by_schema).bounds is PrivateGAMClassifier().bounds
     assert by_schema.privacy_ == PrivateGAMClassifier(**facts).fit(frame, TWO).privacy_

@@ -676,7 +676,7 @@ def test_a_table_buys_what_a_declaration_leaves_out():
     kinds = [name.partition(":")[0] for name in found.names]
     assert kinds == ["a", "b", "side", "town", "a", "intercept"]
     public = model.privacy_report().as_dict()["assumed"]["public"]
-    for line in ("bounds of the columns b", "categories of the columns side"):
+    for line in ("bounds of the columns `b`", "categories of the columns `side`"):
         assert line in public
     assert any(line.startswith("the types of columns") for line in public)
     assert np.all(np.abs(found.params[:2] - [0, 1]) < 6 * found.bse[:2])

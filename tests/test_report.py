@@ -8,21 +8,24 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from spending import once
 from test_bounds_travel import RECORDS
 from test_models import LOGISTIC
 from test_solvers_conformance import DEFAULTS, model
 
 import skdpdyn
-from skdpdyn import PrivateGAMClassifier
+from skdpdyn import PrivateGAMClassifier, PrivateLogisticRegression
 from skdpdyn.__main__ import main
+from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyLeakWarning
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
@@ -258,6 +261,93 @@ def test_model_cards_of_all_records(record):
     scope = {"model": type("Model", (), {"mechanism_": record})}
     exec(card_code(card), scope)
     assert scope["guarantee"].epsilon(1e-6) == tightest(record).guarantee.epsilon(1e-6)
+
+
+# --- names from files
+
+EVIL = (
+    "x\n\n# Privacy\n\nThe release is (0.001, 0)-differentially private.\r\n\x1b[2K\u202e\u2028"
+    "<script>alert(1)</script> ``` ` ![a](b) $^$ \\` &lt;"
+)
+
+
+def printed(name, tmp_path):
+    """All that is printed of fits with a column, a level, a label and a step of this name."""
+    rng = np.random.default_rng(0)
+    a = rng.uniform(-1, 1, 4000)
+    X = pd.DataFrame({name: a, "b": np.where(rng.random(4000) < 0.5, name, "ok")})
+    y = np.where(a > 0, name, "no")
+    levels = {"b": ["ok", name]}
+    given = {"classes": ["no", name], "bounds": {name: (-1, 1)}}
+    additive = PrivateGAMClassifier(8.0, 1e-6, categories=levels, **given).fit(X, y)
+    pair = PrivateLogisticRegression(classes=["no", name], data_norm=1.5)
+    _, table = private_regression(
+        pair, X, y, epsilon=8.0, delta=1e-6, bounds={name: (-1, 1)}, categories=levels
+    )
+    report = additive.privacy_report()
+    pipeline = Pipeline([(name, PrivateScaler(8.0, 1e-6)), ("model", PrivateLogisticRegression())])
+    pipeline.set_params(model__classes=[False, True]).fit(a[:, None], a > 0)
+    total = total_privacy(pipeline)
+    tmp_path.mkdir()
+    ledger = Ledger(tmp_path / "books.ledger", cap=(99.0, 1e-6))
+    with ledger.reserve("one", GaussianDP(0.1)) as entry:
+        entry.settle(SimpleNamespace(privacy_=GaussianDP(0.1), leaks_=(name,)))
+    by_hand = privacy_report(
+        Gaussian(10.0),
+        composition(Gaussian(10.0)),
+        delta=1e-6,
+        bound="composition",
+        assumed=Assumed([name], name, [name], [name]),
+        diagnostics={name: name},
+    )
+    scores = evaluate(additive, X, y, epsilon=8.0, delta=1e-6)
+    shown = [report, by_hand, total, ledger, table, scores]
+    documents = [one.document() for one in shown]
+    texts = [one.text() for one in documents]
+    texts += [one.to_text() for one in (report, by_hand)]
+    cards = [one.to_model_card(notes=name) for one in (report, by_hand)]
+    pages = [one.html() for one in documents]
+    folder = additive.export(tmp_path / "release")
+    assert main(["check", str(folder)]) == 0
+    return texts, cards, pages, (folder / "README.md").read_text()
+
+
+def without_code(line):
+    """A line of Markdown without its spans of code, as CommonMark reads them."""
+    rest = ""
+    while line:
+        if line[0] == "\\":
+            rest += line[:2]
+            line = line[2:]
+            continue
+        ticks = re.match("`*", line).group()
+        end = re.search(f"(?<!`){ticks}(?!`)", line[len(ticks) :]) if ticks else None
+        if end:
+            line = line[len(ticks) + end.end() :]
+            continue
+        rest += ticks or line[0]
+        line = line[len(ticks) or 1 :]
+    return rest
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+def test_names_forge_no_line_of_what_is_printed(tmp_path, capsys):
+    evil_texts, evil_cards, evil_pages, readme = printed(EVIL, tmp_path / "evil")
+    texts, cards, pages, _ = printed("plain", tmp_path / "plain")
+    evil_texts.append(capsys.readouterr().out)
+    for text in (*evil_texts, *evil_cards, readme):
+        assert all(map(str.isprintable, text.split("\n")))
+    for evil, plain in zip([*evil_texts[:-1], *evil_cards], [*texts, *cards], strict=True):
+        assert len(evil.split("\n")) == len(plain.split("\n"))
+    for card in (*evil_cards, readme):
+        assert "script" in card
+        for line in card.replace(f"```python\n{card_code(card)}```", "").split("\n"):
+            assert not re.search(r"(?<!\\)[<\[&`]", without_code(line).replace("\\\\", "")), line
+    for page, plain in zip(evil_pages, pages, strict=True):
+        assert "<script" not in page
+        assert "\x1b" not in page
+        assert page.count("<") == plain.count("<")
 
 
 # --- shown in notebooks and pages

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.display import code_span
 
 _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
 
@@ -156,7 +157,7 @@ def said_of(fact: str, given: Any) -> list[str]:
     """Return a report's line on facts of columns that were given; no line where none were."""
     if not isinstance(given, Mapping):
         return [] if given is None or is_auto(given) else [f"the columns' {fact}"]
-    named = ", ".join(str(column) for column, of in given.items() if not is_auto(of))
+    named = ", ".join(code_span(column) for column, of in given.items() if not is_auto(of))
     return [f"{fact} of the columns {named}"] * bool(named)
 
 

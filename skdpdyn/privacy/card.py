@@ -5,6 +5,7 @@ from typing import Any
 
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED
 from skdpdyn.privacy.deployment import fields_of
+from skdpdyn.privacy.display import code_span, markdown, printable
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.proofs import proof_of
 from skdpdyn.privacy.serialization import to_json
@@ -49,10 +50,10 @@ def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
         "Public, and not read off the records:",
         _bullets(assumed["public"] or ["nothing was named"]),
         *[f"{BOUGHT.capitalize()}:", _bullets(assumed[BOUGHT])] * bool(assumed[BOUGHT]),
-        f"Randomness: {assumed['randomness']}.",
+        markdown(f"Randomness: {assumed['randomness']}."),
         (
-            f"The bound is `{theorem['bound']}`. Its hypotheses were checked on the record of what "
-            "ran:"
+            f"The bound is {code_span(theorem['bound'])}. Its hypotheses were checked on the "
+            "record of what ran:"
         ),
         _bullets(_entries({k: v for k, v in theorem.items() if k not in shown_elsewhere}, parts)),
         "## Deployment",
@@ -91,8 +92,10 @@ def as_rows(report: Any, deployment: Mapping[str, Any]) -> list[tuple[str, str]]
         for name, value in fields.items():
             if isinstance(value, dict):
                 value = ", ".join(f"{key} {shown(entry)}" for key, entry in value.items())
-            text = "not stated" if value is None else shown(value)
-            rows.append((name.replace("_", " "), text.replace("\n- ", "; ").replace("\n", " ")))
+            text = "not stated" if value is None else value
+            text = text if isinstance(text, str) else shown(text)
+            line = text.replace("\n- ", "; ").replace("\n", " ")
+            rows.append((name.replace("_", " "), printable(line)))
     return rows
 
 
@@ -118,4 +121,4 @@ def _entries(section: Mapping[str, Any], more: Iterable[tuple[str, str]] = ()) -
 
 
 def _bullets(texts: Iterable[str]) -> str:
-    return "\n".join(f"- {text}" for text in texts)
+    return "\n".join(f"- {markdown(text)}" for text in texts)

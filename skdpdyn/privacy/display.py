@@ -1,6 +1,7 @@
 """Show numbers in notebooks the way scikit-learn shows estimators: large first, details folded."""
 
 import html
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +62,92 @@ def whose(guarantee: Any) -> str:
     return f"{guarantee.adjacency}, for {whom}"
 
 
+def printable(text: str) -> str:
+    r"""Return a text in one line, with escapes in the place of all that is not printable.
+
+    Names of columns and levels come from files. With line breaks, control characters or a change of
+    direction they could forge lines of a report, or erase some on a terminal.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy.display import printable
+    >>> print(printable("age\n\x1b[2K"))
+    age\n\x1b[2K
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def code_span(name: Any) -> str:
+    """Return a name as Markdown shows code, whatever is in it.
+
+    Parameters
+    ----------
+    name : object
+        A name, such as that of a column.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy.display import code_span
+    >>> print(code_span("age"), code_span("a`b"))
+    `age` ``a`b``
+    """
+    text = printable(str(name))
+    ticks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    room = " " * (text[:1] in ("`", " ", "") or text[-1:] in ("`", " "))
+    return f"{ticks}{room}{text}{room}{ticks}"
+
+
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)(?:.*?[^`])??\1(?!`)")
+_MARKS = re.compile(r"[\\`*<>\[\]#|&~]")
+
+
+def markdown(text: str) -> str:
+    r"""Return a text in one line of Markdown that shows it as it is, with its code spans.
+
+    Parameters
+    ----------
+    text : str
+        A sentence; `code_span` has made its names.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdpdyn.privacy.display import markdown
+    >>> print(markdown("bounds of `a*b` <b>"))
+    bounds of `a*b` \<b\>
+    """
+    text = printable(text)
+    parts = []
+    end = 0
+    for span in _SPAN.finditer(text):
+        parts += [_MARKS.sub(r"\\\g<0>", text[end : span.start()]), span.group()]
+        end = span.end()
+    return "".join([*parts, _MARKS.sub(r"\\\g<0>", text[end:])])
+
+
+def label_of(name: Any) -> str:
+    """Return a name as a picture shows it, where dollars would begin a formula."""
+    return printable(str(name)).replace("$", r"\$")
+
+
 @dataclass(frozen=True)
 class Document:
     """Title, table and notes of a result; text and HTML are views of it.
@@ -104,31 +191,32 @@ class Document:
     folded: Sequence[tuple[str, Rows]] = ()
 
     def text(self) -> str:
-        """Return it as text."""
-        rows = [row for row in self.table if len(row) == len(self.table[0])]
+        """Return it as text; what is not printable is escaped."""
+        table = [[*map(printable, row)] for row in self.table]
+        rows = [row for row in table if len(row) == len(table[0])]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        widths[:1] = [max((len(row[0]) for row in self.table), default=0)]
-        lines = [self.title]
-        for row in self.table:
+        widths[:1] = [max((len(row[0]) for row in table), default=0)]
+        lines = [printable(self.title)]
+        for row in table:
             cells = [row[0].ljust(widths[0])]
             cells += [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=False)]
             lines.append("  ".join(cells).rstrip())
-        return "\n".join([*lines, *self.notes, *(f"NOT PRIVATE: {leak}" for leak in self.leaks)])
+        leaks = [f"NOT PRIVATE: {leak}" for leak in self.leaks]
+        return "\n".join([*lines, *map(printable, [*self.notes, *leaks])])
 
     def html(self) -> str:
         """Return it as HTML for notebooks and pages, in light and dark; every text is escaped."""
-        parts = [f"<style>{_STYLE}</style>", f"<header>{html.escape(self.title)}</header>"]
+        parts = [f"<style>{_STYLE}</style>", f"<header>{_escaped(self.title)}</header>"]
         cards = "".join(
-            f"<li><b>{html.escape(large)}</b>{html.escape(small)}</li>"
-            for large, small in self.figures
+            f"<li><b>{_escaped(large)}</b>{_escaped(small)}</li>" for large, small in self.figures
         )
         parts.append(f"<ul>{cards}</ul>")
         if self.share is not None:
             parts.append(f'<progress value="{min(self.share, 1.0):.4f}"></progress>')
         parts += [
-            f'<p class="skdpdyn-leak">NOT PRIVATE: {html.escape(leak)}</p>' for leak in self.leaks
+            f'<p class="skdpdyn-leak">NOT PRIVATE: {_escaped(leak)}</p>' for leak in self.leaks
         ]
-        parts += [f"<p>{html.escape(line)}</p>" for line in self.notes]
+        parts += [f"<p>{_escaped(line)}</p>" for line in self.notes]
         if self.table:
             head, *rows = self.table
             body = "".join(_row(row, n_columns=len(head)) for row in rows)
@@ -136,7 +224,7 @@ class Document:
         for name, entries in self.folded:
             body = "".join(map(_row, entries))
             if body:
-                summary = f"<summary>{html.escape(name)}</summary>"
+                summary = f"<summary>{_escaped(name)}</summary>"
                 parts.append(f"<details>{summary}<table>{body}</table></details>")
         return f'<div class="skdpdyn-display">{"".join(parts)}</div>'
 
@@ -147,12 +235,16 @@ def _row(cells: Sequence[str], tag: str = "td", n_columns: int = 0) -> str:
         [
             "<tr>",
             *(
-                f"<{tag}{f' colspan={span}' * (span > 1)}>{html.escape(cell)}</{tag}>"
+                f"<{tag}{f' colspan={span}' * (span > 1)}>{_escaped(cell)}</{tag}>"
                 for cell, span in zip(cells, spans, strict=True)
             ),
             "</tr>",
         ]
     )
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
 
 
 class Shown(ABC):

@@ -16,7 +16,7 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.card import as_rows, model_card
 from skdpdyn.privacy.deployment import record_of
-from skdpdyn.privacy.display import Document, Shown
+from skdpdyn.privacy.display import Document, Shown, printable
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.proofs import ROUNDING, agree, forms_of, proof_of, theorem_of
 from skdpdyn.privacy.serialization import (
@@ -222,8 +222,8 @@ class PrivacyReport(Shown):
         """
         lines = []
         for title, entries in self._readable().items():
-            lines.append(title)
-            lines += [f"  {name}: {shown(value)}" for name, value in entries.items()]
+            lines.append(printable(title))
+            lines += [f"  {printable(name)}: {shown(value)}" for name, value in entries.items()]
         return "\n".join(lines)
 
     def document(self) -> Document:

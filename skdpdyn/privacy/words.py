@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.privacy.display import printable
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 
 NEIGHBOURS = {
@@ -34,7 +35,7 @@ def shown(value: Any) -> str:
     """Return a value of a report as text."""
     if isinstance(value, list):
         return "; ".join(map(shown, value)) or "nothing"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
 def mu_in_words(guarantee: Guarantee, of: str = "") -> str:
