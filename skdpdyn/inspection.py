@@ -9,13 +9,8 @@ from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
-<<<<<<< HEAD
 from skdpdyn.privacy.checks import checked_count, checked_number, has_own
-from skdpdyn.privacy.display import Display
-=======
-from skdpdyn.privacy.checks import checked_count, checked_number
 from skdpdyn.privacy.display import Display, label_of
->>>>>>> 02f7d68b (Print names by their escapes, in Markdown as code)
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import distinct
 

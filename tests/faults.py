@@ -5,8 +5,10 @@ import errno
 import fcntl
 import os
 
-WAYS = ("instead", "after", "short", "death")
-"""It fails instead of what it does; or after that; writes half before; or the process dies."""
+WAYS = ("instead", "after", "short", "part", "death")
+"""It fails instead of what it does; or after that; or writes half before; or writes half and says
+so, which is no error; or the process dies.
+"""
 
 _CALLS = (
     *("close", "fstat", "fsync", "ftruncate", "lseek", "mkdir", "open", "read", "rename"),
@@ -36,7 +38,7 @@ class Fault:
         self.struck = None
         self._open = set()
 
-    def _called(self, name, real, *arguments, **options):
+    def called(self, name, real, *arguments, **options):
         if self.struck and self.way == "death":
             raise Died
         self.calls += 1
@@ -52,13 +54,17 @@ class Fault:
         return result
 
     def _failed(self, name, real, *arguments, **options):
-        if name == "write" and self.way in ("short", "death"):
+        if name == "write" and self.way in ("short", "part", "death"):
             file, content = arguments
-            real(file, content[: len(content) // 2])
+            result = real(file, content[: len(content) // 2])
+        elif self.way == "part":
+            result = real(*arguments, **options)
         elif name == "close" or self.way == "after":
             result = real(*arguments, **options)
             self._open -= {arguments[0]} if name == "close" else set()
             self._open |= {result} if name == "open" else set()
+        if self.way == "part":
+            return result
         raise Died if self.way == "death" else OSError(errno.EIO, os.strerror(errno.EIO))
 
     def bury(self):
@@ -78,10 +84,10 @@ def fault(monkeypatch, n, way):
             for name in names:
                 real = getattr(module, name)
 
-                def called(*arguments, name=name, real=real, **options):
-                    return one._called(name, real, *arguments, **options)
+                def instead(*arguments, name=name, real=real, **options):
+                    return one.called(name, real, *arguments, **options)
 
-                patch.setattr(module, name, called)
+                patch.setattr(module, name, instead)
         yield one
     one.bury()
 
