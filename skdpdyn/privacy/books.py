@@ -1,4 +1,4 @@
-"""A book of entries: which states an entry may take, and what is charged for all of them."""
+"""A book of entries: the states that an entry may take, and the charges of all of them."""
 
 from dataclasses import asdict, dataclass
 from datetime import date, datetime

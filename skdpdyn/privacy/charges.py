@@ -22,7 +22,7 @@ _DAYS = 1 << 22  # of all years that a date may have, and of what is before and 
 
 
 class Charged(Protocol):
-    """What a ledger is charged with: a cost, and those whom the release is of."""
+    """A charge of a ledger: a cost, and those whom the release is of."""
 
     @property
     def cost(self) -> Guarantee | None:
@@ -118,7 +118,7 @@ class Tally:
         self._swap(name, self._with_numbers(charge))
 
     def spent_with(self, name: str, charge: Charged) -> Any:
-        """Return what would be spent if a name had another charge."""
+        """Return the amount that would be spent if a name had another charge."""
         before = self._swap(name, self._with_numbers(charge))
         try:
             return self.spent
@@ -129,7 +129,7 @@ class Tally:
         return None if charge.cost is None else Kept(charge, self.rules.numbers(charge.cost))
 
     def _swap(self, name: str, new: "Kept | None") -> "Kept | None":
-        """Set what is kept of a name, and return what was."""
+        """Set the charge of a name, and return the one that it had."""
         old = self._kept.pop(name, None)
         if new is not None:
             self._kept[name] = new
@@ -331,7 +331,7 @@ def _days(dates: Dates) -> tuple[int, int]:
 
 
 def _by_day(kept: Iterable[Kept]) -> Iterator[list[Kept]]:
-    """Yield what is kept of each day that pays for no less than the days around it."""
+    """Yield the charges of each day that pays for no less than the days around it."""
     turns: list[tuple[int, bool, int, Kept]] = []
     for number, one in enumerate(kept):
         first, last = _days(cast(Dates, one.charge.dates))

@@ -39,7 +39,7 @@ def opened(
 
 
 def read_from(file: int, start: int) -> bytes:
-    """Return what a file holds from a place on."""
+    """Return the content of a file from a place on."""
     os.lseek(file, start, os.SEEK_SET)
     parts = []
     while part := os.read(file, 1 << 20):
@@ -56,7 +56,7 @@ def write_on(file: int, content: bytes) -> None:
 
 
 def write_new(path: str, content: bytes, folder: int | None = None) -> None:
-    """Write a file that is not there yet; what cannot be written whole is taken away."""
+    """Write a file that is not there yet, as a whole or not at all."""
     with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, folder) as file:
         try:
             write_on(file, content)

@@ -191,7 +191,7 @@ class Document:
     folded: Sequence[tuple[str, Rows]] = ()
 
     def text(self) -> str:
-        """Return it as text; what is not printable is escaped."""
+        """Return it as text, escaped where it is not printable."""
         table = [[*map(printable, row)] for row in self.table]
         rows = [row for row in table if len(row) == len(table[0])]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

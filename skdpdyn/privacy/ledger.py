@@ -436,13 +436,13 @@ class Ledger(Shown):
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[tuple[Book, Turn]]:
-        """Give the book while no one else writes, and what writes a line."""
+        """Give the book while no one else writes, and the turn to write a line."""
         state = self._own_state()
         with state.journal.writing() as turn, state.guard:
             yield self._updated(state, turn.read), turn
 
     def _own_state(self) -> "_State":
-        """Return what this process knows of the file: a fork may have come in the middle of it."""
+        """Return the state of this process: a fork may have come in the middle of the parent's."""
         if self._state.process != os.getpid():
             self._state = _State(self.path)
         return self._state
@@ -474,7 +474,7 @@ class Ledger(Shown):
 
 
 class _State:
-    """What a process knows of a ledger's file: the book, up to the line that was read last."""
+    """The book of a process, up to the line that was read last."""
 
     def __init__(self, path: str) -> None:
         self.process = os.getpid()
