@@ -33,9 +33,11 @@ from sklearn.preprocessing import (
 from ways import ESTIMATORS
 
 from skdpdyn import PrivateLogisticRegression
+from skdpdyn.data import products
 from skdpdyn.data.products import Products
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.kernels.products import predict_rows
 from skdpdyn.model_selection._scores import ConstantClassifier, score_of
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.training.foreign import BY_ROW, answers_by_row, predicted
@@ -82,6 +84,83 @@ def maps_of(n_features):
     yield None, RowMap(centre, matrix, norm=5.0, radius=9.0)
 
 
+def raw_of(model):
+    """Return a function of rows: what a model says of them, and that they are finite."""
+
+    def raw(rows):
+        found, is_finite = model.raw(rows)
+        assert is_finite
+        return found
+
+    return raw
+
+
+class Kernel:
+    """Stands for a kernel that is always there, or never."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def found(self, worthwhile):
+        """Return the function."""
+        return self.function
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("n_features", [1, 2, 9])
+def test_numpy_repeats_the_kernel_to_the_bit(dtype, n_features, monkeypatch):
+    """Of few rows, of many, of rows too long to square, and of those that are not finite."""
+    rows = RNG.normal(size=(70, n_features)).astype(dtype)
+    rows[5] *= 1e200 if dtype == "float64" else 1e30
+    rows[9] = 0
+    coef = RNG.normal(size=(2, n_features))
+    ready = predict_rows[dtype]
+    for ranges, row_map in maps_of(n_features):
+        model = Products.of(coef, ranges, row_map, 3.0, np.dtype(dtype))
+        found = []
+        for kernel in (ready.found(worthwhile=True) or ready.function, None):
+            monkeypatch.setattr(products, "predict_rows", {dtype: Kernel(kernel)})
+            with np.errstate(all="ignore"):
+                found.append(model.raw(rows))
+                for bad in (np.nan, np.inf, -np.inf):
+                    spoilt = rows.copy()
+                    spoilt[33, -1] = bad
+                    assert not model.raw(spoilt)[1]
+                    assert not model.raw(spoilt[33:34])[1]
+        assert found[0][1]
+        assert np.isfinite(found[0][0]).all()
+        np.testing.assert_array_equal(found[0][0], found[1][0])
+
+
+def test_a_process_compiles_once_rows_are_worth_it():
+    asked = []
+
+    class Ready(Kernel):
+        def found(self, worthwhile):
+            asked.append(worthwhile)
+
+    coef = np.ones((1, 1000))
+    model = Products.of(coef, Ranges(-coef[0], coef[0]), None, 3.0, np.dtype("float64"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "predict_rows", {"float64": Ready(None)})
+        for _ in range(30):
+            model.raw(np.zeros((1000, 1000)))
+        model.raw(np.zeros((1, 1000)))  # numpy alone
+    assert len(asked) == 30
+    assert not asked[0] or sum(asked) == 30
+    assert asked[-1]
+
+
+def test_a_changed_model_says_what_its_numbers_say():
+    model = private().fit(ROWS, LABELS)
+    before = model.decision_function(ROWS)
+    model.coef_ *= 2
+    after = model.decision_function(ROWS) - model.intercept_
+    np.testing.assert_allclose(after, 2 * (before - model.intercept_), rtol=1e-12)
+    model.ranges_[:] *= 10
+    assert np.ptp(model.decision_function(ROWS)) != np.ptp(after)
+
+
 def hold_products(n_outputs):
     """Check products of linear models, of both precisions."""
     rng = np.random.default_rng(n_outputs)
@@ -91,8 +170,8 @@ def hold_products(n_outputs):
     of_maps = list(maps_of(n_features))
     for dtype in (np.float64, np.float32):
         for ranges, row_map in of_maps:
-            products = Products.of(coef, ranges, row_map, 3.0, np.dtype(dtype))
-            hold(products.raw, rows.astype(dtype), sizes_of(n_features, n_outputs))
+            model = Products.of(coef, ranges, row_map, 3.0, np.dtype(dtype))
+            hold(raw_of(model), rows.astype(dtype), sizes_of(n_features, n_outputs))
 
 
 @pytest.mark.parametrize("n_outputs", range(1, 11))

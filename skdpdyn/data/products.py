@@ -1,7 +1,14 @@
-"""Raw predictions of linear models on dense rows: a row has one value in every place."""
+"""Raw predictions of linear models on dense rows: a row has one value in every place.
+
+Compiled code reads X once. Where none is on disk, numpy does the same to the bit: a first
+prediction compiles nothing, and a process that predicts many rows compiles once.
+"""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -9,11 +16,14 @@ from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of
 from skdpdyn.kernels.jit import aligned_empty
-from skdpdyn.kernels.products import WIDE, compiled_predict
+from skdpdyn.kernels.products import WIDE, predict_rows
 
 _NONE = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))
 _AT_ONCE = 1 << 18  # numbers of X between two looks at interrupts
+_FEW = 16  # rows that numpy alone takes
+_IN_CACHE = 1 << 10  # rows that it takes at a time
+_WORTH_COMPILING = 20_000_000  # numbers of X in all, which take numpy a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,29 +89,132 @@ class Products:
         of_map = radius, ball.norm, ball.shrink, ball.unit, ball.full
         return cls(np.ascontiguousarray(coef), constant, of_ranges, *of_centre, of_map)
 
-    def raw(self, X: np.ndarray) -> np.ndarray:
-        """Return raw predictions without intercepts, in double precision.
+    def raw(self, X: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return raw predictions without intercepts, and whether all numbers of X are finite.
 
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_features)
-            Finite rows in any order of memory.
+            Rows in any order of memory.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_outputs)
+        raw : ndarray of shape (n_rows, n_outputs)
+            In double precision.
+        finite : bool
         """
         n_rows, n_features = X.shape
-        kernel = compiled_predict(X.dtype.name)
-        room = aligned_empty((2 * n_features + 3) * WIDE)
+        kernel = _kernel(X.dtype.name, X.size) if n_rows > _FEW else None
+        finite = True
         out = np.empty((n_rows, len(self.coef)))
-        numbers = *self.ranges, self.centre, self.matrix, self.of_map
-        step = max(WIDE, _AT_ONCE // max(n_features, 1))
+        step = max(_FEW, _AT_ONCE // max(n_features, 1))
+        step = min(step, _IN_CACHE) if kernel is None else step
+        if kernel is not None:
+            room = aligned_empty((2 * n_features + 3) * WIDE)
+            numbers = *self.ranges, self.centre, self.matrix, self.of_map
+            numbers += self.coef, self.shift, self.constant, room
         for first in range(0, n_rows, step):
             part = slice(first, first + step)
-            rows = np.ascontiguousarray(X[part])
-            kernel(rows, *numbers, self.coef, self.shift, self.constant, room, out[part])
-        return out
+            if kernel is None:
+                finite &= bool(np.isfinite(X[part]).all())
+                out[part] = self._by_numpy(X[part].astype(np.float64))
+            else:
+                finite &= kernel(np.ascontiguousarray(X[part]), *numbers, out[part])
+        return out, finite
+
+    def _by_numpy(self, rows):
+        """Return what the kernel writes, to the bit: all sums are in the order of the columns."""
+        radius = self.of_map[0]
+        middle, factor = self.ranges
+        if middle.size:
+            rows = np.minimum(np.maximum((rows - middle) * factor, -1.0), 1.0)
+        scale: Any = 1.0
+        if radius < math.inf:
+            squares = _sums(rows * rows)
+            if np.isinf(squares).any():
+                long = np.isinf(squares)
+                rows[long] /= np.max(np.abs(rows[long]), axis=1, keepdims=True)
+                squares[long] = _sums(rows[long] * rows[long])
+            scale = (radius / np.maximum(np.sqrt(squares), radius))[:, None]
+        lost: Any = None
+        if self.centre.size:
+            kept = self._kept(rows * scale - self.centre)[:, None]
+            scale = scale * kept
+            lost = (kept - 1.0) * self.shift
+        raw = self._dots(rows) * scale
+        return (raw if lost is None else raw + lost) + self.constant
+
+    def _kept(self, rows):
+        """Return which part of its length the map leaves each row."""
+        _, norm, shrink, unit, _ = self.of_map
+        if len(self.matrix) == 1:
+            mapped = rows * self.matrix[0]
+        elif len(rows) <= _FEW:
+            mapped = _sums(rows[:, None, :] * self.matrix)
+        else:
+            mapped = np.zeros((len(rows), len(self.matrix)))
+            for p, column in enumerate(self.matrix.T):
+                last = len(column) if self.of_map[4] else p + 1  # an upper triangle
+                mapped[:, :last] += rows[:, p, None] * column[:last]
+        length = np.sqrt(_sums(mapped * mapped))
+        least = length if unit else norm
+        return np.where(length >= unit, shrink * norm / np.maximum(length, least), 0.0)
+
+    def _dots(self, rows):
+        if len(rows) <= _FEW:
+            return _sums(rows[:, None, :] * self.coef)
+        return np.stack([_sums(rows * of) for of in self.coef], axis=1)
+
+
+def _sums(terms):
+    """Return sums along the last axis, one term after the other: `numpy.sum` adds pairs."""
+    return np.add.accumulate(terms, axis=-1)[..., -1]
+
+
+_so_far = Counter[str]()
+
+
+def _kernel(dtype, size):
+    """Return the pass over rows if it is compiled, or worth that by all that was predicted."""
+    _so_far[dtype] += size
+    return predict_rows[dtype].found(_so_far[dtype] > _WORTH_COMPILING)
+
+
+def prepare(dtype: np.dtype) -> None:
+    """Compile the pass over rows, as a fit does, whose predictions will be asked for."""
+    predict_rows[dtype.name].found(worthwhile=True)
+
+
+_KEPT: "WeakKeyDictionary[Any, tuple]" = WeakKeyDictionary()
+# beside the models: what is in them is copied and stored
+
+
+def products_of(model: Any, dtype: np.dtype) -> Products:
+    """Return the numbers of a fitted model, which are made anew once it has changed.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``coef_``, ``conditioning_``, ``ranges_`` and ``data_norm_``.
+    dtype : dtype
+        Precision of rows.
+    """
+    found = dtype, model.conditioning_, model.data_norm_
+    values = model.coef_, () if model.ranges_ is None else model.ranges_
+    kept = _KEPT.get(model)
+    if (
+        kept is not None
+        and kept[0] == dtype
+        and kept[1] is model.conditioning_
+        and kept[2] == model.data_norm_
+        and all(map(np.array_equal, kept[3], values))
+    ):
+        return kept[4]
+    ranges = None if model.ranges_ is None else Ranges(*model.ranges_.T)
+    row_map = None if model.conditioning_ is None else model.conditioning_.row_map
+    products = Products.of(model.coef_, ranges, row_map, model.data_norm_, dtype)
+    _KEPT[model] = *found, tuple(map(np.copy, values)), products
+    return products
 
 
 def _even(weights):

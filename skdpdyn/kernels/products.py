@@ -8,12 +8,10 @@ repeats them by numpy.
 Some rows at a time are turned, so that one number of each of them is in one vector.
 """
 
-from functools import cache
-
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.jit import entry, readonly, strict, writable
+from skdpdyn.kernels.jit import WhenReady, readonly, strict, writable
 from skdpdyn.kernels.vectors import filled, load, multiply_then_add, store, total
 
 WIDE = 32  # rows that are turned at a time
@@ -224,10 +222,11 @@ def _predict(X, middle, factor, centre, matrix, of, coef, shift, constant, room,
     return finite
 
 
-@cache
-def compiled_predict(dtype: str):
-    """Compile the pass over rows of a precision."""
+def _signature(dtype):
     of_map = _vector, _vector, _vector, _matrix, types.UniTuple(_number, 5)
     to = _room, writable(np.float64, 2)
-    signature = types.boolean(readonly(dtype, 2), *of_map, _matrix, _vector, _vector, *to)
-    return entry(signature, fastmath=False)(_predict)
+    return types.boolean(readonly(dtype, 2), *of_map, _matrix, _vector, _vector, *to)
+
+
+predict_rows = {dtype: WhenReady(_predict, _signature(dtype)) for dtype in ("float64", "float32")}
+"""The pass over rows by their precision."""

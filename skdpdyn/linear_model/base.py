@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.schema import apply_schema, said_of
-from skdpdyn.data.products import Products
+from skdpdyn.data.products import prepare, products_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.rows import canonical_rows, in_reach, row_factors, row_norms
 from skdpdyn.privacy.checks import is_auto
@@ -35,6 +35,19 @@ from skdpdyn.training.plan import plan
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.request import request_of
 from skdpdyn.training.start import NUMBERS
+
+
+def _is_plain(model, X):
+    """Return whether validation leaves rows as they are, unless they are not finite."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in DTYPES
+        and len(X) > 0
+        and "coef_" in vars(model)
+        and X.shape[1] == model.n_features_in_
+        and "feature_names_in_" not in vars(model)
+    )
 
 
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
@@ -452,6 +465,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self, X, y, groups, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, equal_rows, weight=weight))
+        if self.family.expand is None and (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
+            is_single = getattr(X, "dtype", None) == np.float32
+            prepare(np.dtype(np.float32 if is_single else np.float64))
         remember_rows(self, X)
         return self
 
@@ -461,18 +477,19 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         A row has one value in every place and among any number of rows: evaluations by person count
         on it, since how many rows a person has is private.
         """
-        check_is_fitted(self)
-        X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        is_plain = _is_plain(self, X)
+        if not is_plain:
+            check_is_fitted(self)
+            X = validated(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         with silent_arithmetic():
-            products = self._of_sparse(X) if sparse.issparse(X) else self._products(X.dtype).raw(X)
+            if sparse.issparse(X):
+                products = self._of_sparse(X)
+            else:
+                products, is_finite = products_of(self, X.dtype).raw(X)
+                if is_plain and not is_finite:
+                    validated(self, X, dtype=DTYPES, reset=False)  # raises
         products = products.astype(X.dtype, copy=False)
         return products if self.coef_.ndim == 2 else products[:, 0]
-
-    def _products(self, dtype):
-        """Return the numbers of this model for a pass over dense rows."""
-        ranges = None if self.ranges_ is None else Ranges(*self.ranges_.T)
-        row_map = None if self.conditioning_ is None else self.conditioning_.row_map
-        return Products.of(self.coef_, ranges, row_map, self.data_norm_, dtype)
 
     def _of_sparse(self, X):
         """Return the products of CSR rows, which scipy adds up row by row."""
