@@ -123,7 +123,7 @@ class Products:
         return out, finite
 
     def _by_numpy(self, rows):
-        """Return what the kernel writes, to the bit: all sums are in the order of the columns."""
+        """Return raw predictions to the bit of the kernel: all sums are in the order of columns."""
         radius = self.of_map[0]
         middle, factor = self.ranges
         if middle.size:
