@@ -6,6 +6,7 @@ like real ones, targets that are as predictable as you say, and fits the very es
 """
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -16,9 +17,10 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, ndtri, softmax, xlogy
+from scipy.special import ndtri, xlogy
 from sklearn.base import clone, is_classifier
 
+from skdpdyn.core.losses import LOG, LOGIT, SOFTMAX
 from skdpdyn.core.noise import Generator, generators
 from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
@@ -144,14 +146,126 @@ class PlannedScores(Shown):
 
 
 @dataclass(frozen=True)
-class _Truth:
-    """Law of targets given rows, and the score of a model of them."""
+class Truth(ABC):
+    """Law of the targets of drawn rows, given raw predictions.
+
+    Parameters
+    ----------
+    facts : dict
+        What is public of the targets, as parameters.
+    """
+
+    facts: dict[str, Any]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of raw predictions of a row."""
+        return 1
+
+    @abstractmethod
+    def drawn(self, raw: np.ndarray, generator: Generator) -> np.ndarray:
+        """Return targets of rows with these raw predictions, one or several of each row."""
+
+    def mean(self, raw: np.ndarray) -> np.ndarray:
+        """Return expected targets."""
+        return raw
+
+    def curvature(self, raw: np.ndarray) -> np.ndarray:
+        """Return second derivatives of the loss by raw predictions, one of each row."""
+        return np.ones_like(raw)
+
+
+@dataclass(frozen=True)
+class TwoClasses(Truth):
+    """Two classes; raw predictions are log odds."""
+
+    def mean(self, raw: np.ndarray) -> np.ndarray:
+        """See `Truth.mean`: probabilities of the second class."""
+        return LOGIT.mean(raw)
+
+    def drawn(self, raw: np.ndarray, generator: Generator) -> np.ndarray:
+        """See `Truth.drawn`."""
+        is_second = generator.random(len(raw)) < self.mean(raw)
+        return np.asarray(self.facts["classes"])[is_second.astype(int)]
+
+    def curvature(self, raw: np.ndarray) -> np.ndarray:
+        """See `Truth.curvature`."""
+        probabilities = self.mean(raw)
+        return probabilities * (1 - probabilities)
+
+
+@dataclass(frozen=True)
+class ManyClasses(Truth):
+    """Classes, with a raw prediction each."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of classes."""
+        return len(self.facts["classes"])
+
+    def drawn(self, raw: np.ndarray, generator: Generator) -> np.ndarray:
+        """See `Truth.drawn`."""
+        noisy = raw.reshape(len(raw), -1) + generator.gumbel(size=(len(raw), self.n_outputs))
+        return np.asarray(self.facts["classes"])[np.argmax(noisy, axis=1)]
+
+    def curvature(self, raw: np.ndarray) -> np.ndarray:
+        """See `Truth.curvature`: of equally frequent classes."""
+        return np.full_like(raw, 0.5 / self.n_outputs)
+
+
+@dataclass(frozen=True)
+class PoissonCounts(Truth):
+    """Poisson counts; raw predictions are logarithms of rates in a unit."""
+
+    unit: float = 1.0
+
+    def mean(self, raw: np.ndarray) -> np.ndarray:
+        """See `Truth.mean`."""
+        return self.unit * LOG.mean(raw)
+
+    def drawn(self, raw: np.ndarray, generator: Generator) -> np.ndarray:
+        """See `Truth.drawn`."""
+        return generator.poisson(self.mean(raw))
+
+    def curvature(self, raw: np.ndarray) -> np.ndarray:
+        """See `Truth.curvature`: the mean."""
+        return self.mean(raw)
+
+
+@dataclass(frozen=True)
+class NormalNumbers(Truth):
+    """Normal numbers about raw predictions, in a unit and from a centre."""
+
+    noise: float = 1.0  # standard deviation
+    centre: float = 0.0
+    unit: float = 1.0
+
+    def drawn(self, raw: np.ndarray, generator: Generator) -> np.ndarray:
+        """See `Truth.drawn`."""
+        numbers = raw + self.noise * generator.standard_normal(len(raw))
+        return self.centre + self.unit * numbers.astype(raw.dtype)
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """What a model without privacy would reach: its score, and a truth of which it does.
+
+    Parameters
+    ----------
+    name : str
+        The score.
+    best : float
+        What it would be.
+    truth : Truth
+        Law of targets.
+    raw : callable
+        Returns raw predictions of the best model, of linear scores with variance 1.
+    """
 
     name: str
     best: float
-    target: Callable[[np.ndarray, Generator], np.ndarray]
-    params: dict[str, Any]
-    n_outputs: int = 1
+    truth: Truth
+    raw: Callable[[np.ndarray], np.ndarray]
 
     def score(self, model: Any, X: np.ndarray, y: np.ndarray) -> float:
         """Return the score of a fitted model."""
@@ -232,22 +346,23 @@ def plan(
     if not isinstance(estimator, PrivateLinearModel):
         raise TypeError(f"{estimator!r} is no estimator of skdpdyn: of a pipeline pass the last")
     with SILENCE:  # of seeds and large budgets: no record is read
-        truth = _truth(apply_schema(copy(estimator)), guesses)
+        guess = _guess(apply_schema(copy(estimator)), guesses)
+        truth = guess.truth
         checked_count(n_features, "n_features", least=truth.n_outputs, largest=_MOST_COLUMNS)
-        model = clone(estimator).set_params(schema=None, **truth.params)
+        model = clone(estimator).set_params(schema=None, **truth.facts)
         if isinstance(model, AdditiveModel):  # drawn columns are numbers, and have no names
             pairs = None if model.interactions is None else "auto"
             facts = {"bounds": (0.0, 1.0), "categories": None, "monotonic_cst": None}
             model.set_params(**facts, interactions=pairs)  # bounds are those of drawn rows later
         elif hasattr(model, "bounds"):  # those of the records hold for no drawn row
             model.set_params(bounds=None)
-        scores = partial(_scores, model, truth, n_features)
+        scores = partial(_scores, model, guess, n_features)
         sizes = several(n_samples)
         epsilons = several(model.epsilon if epsilon is None else epsilon)
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
-            requirement = f"a number below what is expected without privacy, {truth.best}"
-            goal = checked_number(target, "target", lambda x: x < truth.best, requirement)
+            requirement = f"a number below what is expected without privacy, {guess.best}"
+            goal = checked_number(target, "target", lambda x: x < guess.best, requirement)
 
             def mean(size, of):
                 return float(np.mean(scores(_SHAPES[:1], size, of)))
@@ -261,7 +376,7 @@ def plan(
             for size in sizes
             for of, drawn in zip(epsilons, scores(_SHAPES, size, epsilons), strict=True)
         ]
-    return PlannedScores(truth.name, truth.best, tuple(points))
+    return PlannedScores(guess.name, guess.best, tuple(points))
 
 
 def several(value: Any) -> list[Any]:
@@ -289,7 +404,7 @@ def _interval(scores: np.ndarray) -> tuple[float, float, float]:
 
 def _scores(
     model: PrivateLinearModel,
-    truth: _Truth,
+    guess: _Guess,
     n_features: int,
     shapes: Sequence[tuple[float, float]],
     n_samples: int,
@@ -306,15 +421,15 @@ def _scores(
     for fit, generator in enumerate(generators(0, n_fits)):
         normals = generator.standard_normal((n_drawn + _ROWS, n_features), dtype=np.float32)
         for shape, of in enumerate(shapes):
-            X, linear = _rows(normals, of, truth.n_outputs, generator)
-            y = truth.target(linear, generator)
+            X, linear = _rows(normals, of, guess.truth.n_outputs, generator)
+            y = guess.truth.drawn(guess.raw(linear), generator)
             for at, budget in enumerate(budgets):
                 budgeted = {"epsilon": budget.epsilon, "delta": budget.delta}
                 trained = clone(model).set_params(**budgeted, random_state=fit)
                 if isinstance(trained, AdditiveModel):
                     trained.set_params(bounds=np.stack([X.min(axis=0), X.max(axis=0)], axis=1))
                 trained.fit(X[:n_drawn], y[:n_drawn])
-                score_of[at, shape, fit] = truth.score(trained, X[n_drawn:], y[n_drawn:])
+                score_of[at, shape, fit] = guess.score(trained, X[n_drawn:], y[n_drawn:])
     return score_of
 
 
@@ -347,15 +462,15 @@ def _rows(
     return X, (linear - linear.mean(axis=0)) / linear.std(axis=0)
 
 
-def _truth(estimator: PrivateLinearModel, guesses: dict[str, float]) -> _Truth:
+def _guess(estimator: PrivateLinearModel, guesses: dict[str, float]) -> _Guess:
     """Return how targets follow from rows, by the estimator's kind and the user's guesses."""
     targets = estimator.family.targets
-    make: Callable[..., _Truth] = _counts if targets.takes_exposure else _numbers
+    make: Callable[..., _Guess] = _counts if targets.takes_exposure else _numbers
     if is_classifier(estimator):
         labels = targets.public(estimator)
         labels = np.array([0, 1]) if labels is None else labels
         make = partial(_two if len(labels) == 2 else _many, labels)
-    else:
+    elif not targets.takes_exposure:
         make = partial(make, listed(estimator.target_bounds))
     names = list(signature(make).parameters)
     if sorted(names) != sorted(guesses):
@@ -365,77 +480,83 @@ def _truth(estimator: PrivateLinearModel, guesses: dict[str, float]) -> _Truth:
     return make(**guesses)
 
 
-def _two(labels: np.ndarray, auc: float, prevalence: float) -> _Truth:
+def checked_prevalence(prevalence: Any) -> float:
+    """Return a part of the records that can be in the second class."""
+    valid = "in [0.001, 0.999]"
+    return checked_number(prevalence, "prevalence", lambda x: 0.001 <= x <= 0.999, valid)
+
+
+def checked_mean_count(mean_count: Any) -> float:
+    """Return a mean that counts can have."""
+    valid = "above 0 and below 1e9"
+    return checked_number(mean_count, "mean_count", lambda x: 0 < x < 1e9, valid)
+
+
+def _two(labels: np.ndarray, auc: float, prevalence: float) -> _Guess:
     """Return two classes, whose log odds are linear in a normal number."""
     checked_number(auc, "auc", lambda x: 0.5 < x <= 0.999, "in (0.5, 0.999]")
-    checked_number(prevalence, "prevalence", lambda x: 0.001 <= x <= 0.999, "in [0.001, 0.999]")
+    checked_prevalence(prevalence)
+    truth = TwoClasses({"classes": labels.tolist()})
 
     def start(slope):
-        return brentq(lambda b: np.mean(expit(b + slope * _QUANTILES)) - prevalence, -500, 500)
+        return start_of(truth, slope * _QUANTILES, prevalence, farthest=500)
 
     def reached(slope):
-        p = expit(start(slope) + slope * _QUANTILES)
+        p = truth.mean(start(slope) + slope * _QUANTILES)
         below = np.cumsum(1 - p) - (1 - p) / 2
         return p @ below / (p.sum() * (1 - p).sum())
 
     slope = _slope(reached, auc, "auc")
     first = start(slope)
-
-    def target(linear, generator):
-        return labels[
-            (generator.random(len(linear)) < expit(first + slope * linear[:, 0])).astype(int)
-        ]
-
-    return _Truth("auc", auc, target, {"classes": labels.tolist()})
+    return _Guess("auc", auc, truth, lambda linear: first + slope * linear[:, 0])
 
 
-def _many(labels: np.ndarray, accuracy: float) -> _Truth:
+def start_of(truth: Truth, raw: np.ndarray, mean: float, farthest: float) -> float:
+    """Return what is added to raw predictions to make the mean target that of a guess."""
+    return brentq(lambda start: np.mean(truth.mean(start + raw)) - mean, -farthest, farthest)
+
+
+def _many(labels: np.ndarray, accuracy: float) -> _Guess:
     """Return equally frequent classes, each with a direction of its own."""
     n_classes = len(labels)
     valid = f"above 1/{n_classes} and below 1"
     checked_number(accuracy, "accuracy", lambda x: 1 / n_classes < x < 1, valid)
     normals = generators(1)[0].standard_normal((_ROWS, n_classes))
-    slope = _slope(lambda g: softmax(g * normals, axis=1).max(axis=1).mean(), accuracy, "accuracy")
 
-    def target(linear, generator):
-        return labels[np.argmax(slope * linear + generator.gumbel(size=linear.shape), axis=1)]
+    def reached(slope):
+        return SOFTMAX.mean(slope * normals).max(axis=1).mean()
 
-    return _Truth("accuracy", accuracy, target, {"classes": labels.tolist()}, n_classes)
+    slope = _slope(reached, accuracy, "accuracy")
+    truth = ManyClasses({"classes": labels.tolist()})
+    return _Guess("accuracy", accuracy, truth, lambda linear: slope * linear)
 
 
-def _numbers(bounds: Any, r2: float) -> _Truth:
+def _numbers(bounds: Any, r2: float) -> _Guess:
     """Return normal numbers, of which a part is linear in rows."""
     checked_number(r2, "r2", lambda x: 0 < x < 1, "in (0, 1)")
     low, high = (-1.0, 1.0) if bounds is None else bounds
-
-    def target(linear, generator):
-        numbers = math.sqrt(r2) * linear[:, 0]
-        numbers += math.sqrt(1 - r2) * generator.standard_normal(len(linear))
-        return (low + high) / 2 + (high - low) / _RANGE * numbers
-
-    return _Truth("r2", r2, target, {"target_bounds": (low, high)})
+    truth = NormalNumbers(
+        {"target_bounds": (low, high)}, math.sqrt(1 - r2), (low + high) / 2, (high - low) / _RANGE
+    )
+    return _Guess("r2", r2, truth, lambda linear: math.sqrt(r2) * linear[:, 0])
 
 
-def _counts(bounds: Any, d2: float, mean_count: float) -> _Truth:
+def _counts(d2: float, mean_count: float) -> _Guess:
     """Return Poisson counts, the logarithm of whose rate is linear in rows."""
     checked_number(d2, "d2", lambda x: 0 < x < 1, "in (0, 1)")
-    checked_number(mean_count, "mean_count", lambda x: 0 < x < 1e9, "above 0 and below 1e9")
+    truth = PoissonCounts({}, checked_mean_count(mean_count))
 
-    def rate(slope, linear):
-        return mean_count * np.exp(slope * linear - slope**2 / 2)
+    def raw_of(slope, linear):
+        return slope * linear - slope**2 / 2
 
     def reached(slope):
-        rates = rate(slope, _QUANTILES)
+        rates = truth.mean(raw_of(slope, _QUANTILES))
         y = generators(1)[0].poisson(rates)
         deviances = [np.mean(xlogy(y, y / r) - y + r) for r in (rates, np.mean(y))]
         return 1 - deviances[0] / deviances[1]
 
     slope = _slope(reached, d2, "d2", most=3.0)
-
-    def target(linear, generator):
-        return generator.poisson(rate(slope, linear[:, 0]))
-
-    return _Truth("d2", d2, target, {})
+    return _Guess("d2", d2, truth, lambda linear: raw_of(slope, linear[:, 0]))
 
 
 def _slope(

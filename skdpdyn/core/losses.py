@@ -13,6 +13,7 @@ from functools import cache
 from typing import Final
 
 import numpy as np
+from scipy import special
 
 from skdpdyn.kernels.jit import (
     double_of_bits,
@@ -138,6 +139,52 @@ def _compiled(derivative, several_outputs):
 
 
 @dataclass(frozen=True)
+class Link:
+    """Scale of raw predictions: which expectations of targets they stand for.
+
+    Losses have one, and predictions, tables and plans take it from here.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    mean : callable
+        Returns expectations of raw predictions; those of several outputs are in the last axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.core.losses import LOGIT
+    >>> LOGIT.mean(np.array([0.0])).tolist()
+    [0.5]
+    """
+
+    name: str
+    mean: Callable[[np.ndarray], np.ndarray]
+
+
+def _identity(raw):
+    return raw
+
+
+def _rates(raw):
+    """Return exponentials, finite numbers > 0."""
+    largest = math.log(np.finfo(raw.dtype).max) - 1
+    return np.exp(np.clip(raw, -largest, largest))
+
+
+def _probabilities(raw):
+    """Return exponentials over their sum."""
+    return special.softmax(raw, axis=-1)
+
+
+IDENTITY: Final = Link("identity", _identity)
+LOG: Final = Link("log", _rates)
+LOGIT: Final = Link("logit", special.expit)
+SOFTMAX: Final = Link("softmax", _probabilities)
+
+
+@dataclass(frozen=True)
 class Loss:
     """A convex loss l(r, y) of the raw prediction r: a number, or a vector with one per class.
 
@@ -176,6 +223,8 @@ class Loss:
         prediction that it is given and after clipping. None: off by (16 + 2 n_outputs) max(1,
         smoothness) (1 + abs(r)) eps, which is more and serves all losses that are sums, products
         and exponentials.
+    link : Link or None, default=None
+        Which expectations raw predictions stand for. None: for none, but a place or a side.
 
     Raises
     ------
@@ -196,6 +245,7 @@ class Loss:
     clipped: bool = False
     typical: float | None = None
     rounding: float | None = None
+    link: Link | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.derivative):
@@ -249,6 +299,7 @@ logistic: Final = Loss(
     smoothness=0.25,
     at_zero=math.log(2),
     rounding=4.0,
+    link=LOGIT,
 )
 """Logistic loss log(1 + exp(r)) - y r, for y in {0, 1}."""
 
@@ -260,6 +311,7 @@ squared: Final = Loss(
     at_zero=0.5,
     quadratic=True,
     rounding=0.0,
+    link=IDENTITY,
 )
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
@@ -307,6 +359,7 @@ def poisson(largest: float) -> Loss:
         clipped=True,
         typical=1.0,
         rounding=100 * (largest + 1),  # of an exponential of up to 708
+        link=LOG,
     )
 
 
@@ -333,6 +386,7 @@ def softmax(n_classes: int) -> Loss:
         trace=1 - 1 / n_classes,  # trace of diag(p) - pp' is 1 - |p|^2
         rank=n_classes - 1,  # residuals add up to 0
         rounding=16.0 + 2 * n_classes,
+        link=SOFTMAX,
     )
 
 

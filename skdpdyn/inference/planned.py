@@ -1,19 +1,31 @@
 """A plan of a table before a record is read: what will be answered, and how wide intervals are."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit
 from sklearn.base import clone
 
-from skdpdyn.core.noise import Generator, generators
+from skdpdyn.core.noise import generators
 from skdpdyn.inference.regression import private_regression
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivatePoissonRegressor
-from skdpdyn.planning import EPSILONS, SAMPLES, least, of_more, several
+from skdpdyn.planning import (
+    EPSILONS,
+    SAMPLES,
+    ManyClasses,
+    NormalNumbers,
+    PoissonCounts,
+    Truth,
+    TwoClasses,
+    checked_mean_count,
+    checked_prevalence,
+    least,
+    of_more,
+    several,
+    start_of,
+)
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_choice, checked_count, checked_flag, checked_number
 from skdpdyn.privacy.display import Document, Shown
@@ -177,13 +189,13 @@ PrivateRidge
     checked_flag(robust, "robust")
     valid = "above 1: standard errors over those without privacy"
     width = checked_number(target or 1e300, "target", lambda x: x > 1, valid)
-    law = _law(model, guesses)
+    guess = _table_guess(model, guesses)
     if getattr(model, "weight_bounds", None) is not None:  # of rows that weigh alike
         model = clone(model).set_params(weight_bounds=None)
 
     def planned(size, of):
         budget = Budget.for_samples(of, delta, n_samples=size, adjacency=adjacency)
-        return PlannedTable(size, of, *_expected(model, law, (size, n_features), budget, robust))
+        return PlannedTable(size, of, *_expected(model, guess, (size, n_features), budget, robust))
 
     def reached(size, of):
         expected = planned(size, of)
@@ -202,60 +214,54 @@ PrivateRidge
 
 
 @dataclass(frozen=True)
-class _Law:
-    """Targets of drawn rows: a law given means, its curvature, and what is public of them."""
+class _TableGuess:
+    """A truth, its mean target where it is no middle, and the deviation of raw predictions."""
 
-    facts: dict[str, Any]
-    target: Callable[[Generator, np.ndarray], np.ndarray]
-    curvature: Callable[[np.ndarray], np.ndarray] = np.ones_like
-    mean: Callable[[np.ndarray], np.ndarray] = np.zeros_like
-    usual: float = 0.0
-    signal: float = 0.0  # deviation of raw predictions
+    truth: Truth
+    mean: float | None = None
+    signal: float = 0.0
 
-    def means(self, X: np.ndarray) -> np.ndarray:
-        """Return expected targets of rows, about ``usual`` in the mean."""
+    @property
+    def rarest(self) -> float:
+        """Part of the records that have the rarer of two outcomes; 1 where there are not two."""
+        is_part = self.mean is not None and 0 < self.mean < 1
+        return min(self.mean, 1 - self.mean) if is_part else 1.0
+
+    def raw(self, X: np.ndarray) -> np.ndarray:
+        """Return raw predictions of rows, whose mean target is that of the guess."""
         raw = self.signal / math.sqrt(X.shape[1]) * X.sum(axis=1)
-        start = brentq(lambda x: np.mean(self.mean(x + raw)) - self.usual, -40, 40)
-        return self.mean(start + raw)
+        return raw if self.mean is None else start_of(self.truth, raw, self.mean, 40) + raw
 
 
-def _law(model: Any, guesses: dict[str, float]) -> _Law:
-    """Return the law that stands for the data, or say which guesses are missing."""
+def _table_guess(model: Any, guesses: dict[str, float]) -> _TableGuess:
+    """Return the truth that stands for the data, or say which guesses are missing."""
     needs = _GUESSES.get(type(model), [])
     if sorted(guesses) != needs:
         raise ValueError(f"guesses={sorted(guesses)}: {type(model).__name__} needs {needs}")
     if needs == ["prevalence"]:
-        valid = "in [0.001, 0.999]"
-        part = checked_number(guesses[needs[0]], needs[0], lambda x: 0.001 <= x <= 0.999, valid)
-        facts: dict[str, Any] = {"classes": [False, True]}
-        return _Law(
-            facts, lambda g, m: g.random(m.size) < m, lambda m: m * (1 - m), expit, part, 0.7
-        )
+        part = checked_prevalence(guesses["prevalence"])
+        return _TableGuess(TwoClasses({"classes": [False, True]}), part, 0.7)
     if needs == ["mean_count"]:
-        valid = "above 0 and below 1e9"
-        mean = checked_number(guesses[needs[0]], needs[0], lambda x: 0 < x < 1e9, valid)
-        facts = {"target_bounds": listed(model.target_bounds) or (0, 20 * mean + 4)}
-        return _Law(facts, lambda g, m: g.poisson(m), lambda m: m, np.exp, mean, 0.4)
+        mean = checked_mean_count(guesses["mean_count"])
+        bounds = listed(model.target_bounds) or (0, 20 * mean + 4)
+        return _TableGuess(PoissonCounts({"target_bounds": bounds}), mean, 0.4)
     if hasattr(model, "classes"):
         labels = listed(model.classes)
-        classes = np.arange(3 if labels is None else len(labels))
-        facts = {"classes": classes}
-        curvature = 0.5 / classes.size  # of equally frequent classes
-        return _Law(facts, lambda g, m: g.choice(classes, m.size), lambda m: m + curvature)
-    facts = {"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}
-    return _Law(facts, lambda g, m: g.standard_normal(m.size))
+        n_classes = 3 if labels is None else len(labels)
+        return _TableGuess(ManyClasses({"classes": list(range(n_classes))}))
+    return _TableGuess(NormalNumbers({"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}))
 
 
 def _expected(
-    model: Any, law: _Law, shape: tuple[int, int], budget: Budget, robust: bool
+    model: Any, guess: _TableGuess, shape: tuple[int, int], budget: Budget, robust: bool
 ) -> tuple[float, float, float]:
     """Return the part of the coefficients that are answered, their width, and that of long tails.
 
     Without privacy the standard errors are those of all rows at their full weight.
     """
     n_samples, n_features = shape
-    rare = min(law.usual, 1 - law.usual) if 0 < law.usual < 1 else 1.0
-    n_drawn = int(min(n_samples, max(_ROWS, 50 * n_features, 500 / rare)))
+    truth = guess.truth
+    n_drawn = int(min(n_samples, max(_ROWS, 50 * n_features, 500 / guess.rarest)))
     budget = of_more(budget, math.sqrt(n_samples / n_drawn))
     answered = np.zeros((2, _FITS))
     widths = [np.empty(0), np.empty(0)]
@@ -264,21 +270,21 @@ def _expected(
         skewed = (np.exp(normals) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e)
         for k, (X, bound) in enumerate(((normals, 3.0), (skewed, 10.0))):
             X = X.clip(-bound, bound)
-            means = law.means(X)
+            raw = guess.raw(X)
             _, table = private_regression(
                 model,
                 X,
-                law.target(generator, means),
+                truth.drawn(raw, generator),
                 epsilon=budget.epsilon,
                 delta=budget.delta,
                 adjacency=budget.adjacency,
                 bounds=(-bound, bound),
                 robust=robust,
                 random_state=fit,
-                **law.facts,
+                **truth.facts,
             )
             rows = np.column_stack([X, np.ones(n_drawn)])
-            plain = np.diag(np.linalg.inv((rows.T * law.curvature(means)) @ rows)) ** 0.5
+            plain = np.diag(np.linalg.inv((rows.T * truth.curvature(raw)) @ rows)) ** 0.5
             ratios = np.delete(table.std_err.reshape(-1, len(plain)) / plain, -1, axis=1)
             answered[k, fit] = table.answered.mean()
             widths[k] = np.append(widths[k], ratios[np.isfinite(ratios)])

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import bounds_by_column
+from skdpdyn.core.losses import IDENTITY
 from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.schema import apply_schema, facts_of, said_of
@@ -292,6 +293,7 @@ def _table(fitted, confidence, estimates, notes, of_residuals):
     """Return the table of a regression that ran."""
     model = fitted.model
     robust = ", robust" if fitted.robust else ""
+    link = fitted.likelihood.link
     return PrivateSummary.of(
         estimates,
         names=fitted.names,
@@ -304,9 +306,7 @@ def _table(fitted, confidence, estimates, notes, of_residuals):
         delta_=model.delta_,
         leaks_=model.leaks_,
         sources_=model.sources_,
-        inverse_link=None
-        if isinstance(fitted.likelihood, NumberLikelihood)
-        else fitted.likelihood.mean,
+        inverse_link=None if link is IDENTITY else link.mean,
         ratio=fitted.likelihood.ratio,
         **of_residuals,
     )

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
-from scipy import special
 from scipy.linalg import null_space
 
+from skdpdyn.core.losses import IDENTITY, LOG, LOGIT, Link
 from skdpdyn.core.rules import (
     CURVATURE_SHARES,
     CUT_SHARE,
@@ -65,7 +66,8 @@ class Likelihood(ABC):
 
     ``n_outputs`` is the number of raw predictions of a row, ``n_averaged`` that of the last steps
     whose estimates are averaged. ``limits`` and ``measures`` say whether limits of residuals are
-    bought, and their mean square; ``ratio`` what the exponential of a coefficient is;
+    bought, and their mean square; ``link`` which expectations raw predictions of one output stand
+    for; ``ratio`` what the exponential of a coefficient is;
     ``start_shares`` what start is bought by. ``gradients`` and ``curvatures`` are parts of mu^2, a
     step each; after the last curvature it is the same.
     """
@@ -75,6 +77,7 @@ class Likelihood(ABC):
     limits = False
     measures = False
     ratio: str | None = None
+    link: ClassVar[Link]
     gradients: tuple[float, ...] = GRADIENT_SHARES
     curvatures: tuple[float, ...] = CURVATURE_SHARES
     start_shares: Mapping[str, Share] = MappingProxyType({})
@@ -106,10 +109,6 @@ class Likelihood(ABC):
         """Return the variance of scores over the curvature."""
         return 1.0
 
-    @abstractmethod
-    def mean(self, raw: np.ndarray) -> np.ndarray:
-        """Return expectations of targets, at an exposure of 1."""
-
 
 @dataclass(frozen=True)
 class ClassLikelihood(Likelihood):
@@ -129,6 +128,7 @@ class ClassLikelihood(Likelihood):
         return self.n_classes - 1
 
     ratio = "odds ratio"
+    link = LOGIT
 
     @property
     def start_shares(self):
@@ -162,10 +162,6 @@ class ClassLikelihood(Likelihood):
         """See `Likelihood.curvature`."""
         p = self._probabilities(raw, rows)
         return lambda a, b: p[:, a] * ((a == b) - p[:, b])
-
-    def mean(self, raw):
-        """See `Likelihood.mean`: the probability of the second of two classes."""
-        return special.expit(raw)
 
     def largest_curvature(self, limit):
         """See `Likelihood.largest_curvature`.
@@ -215,6 +211,7 @@ class CountLikelihood(CutLikelihood):
     has_exposure: bool
 
     ratio = "rate ratio"
+    link = LOG
 
     @property
     def start_shares(self):
@@ -248,10 +245,6 @@ class CountLikelihood(CutLikelihood):
         """See `Likelihood.dispersion`."""
         return 1 / self.unit
 
-    def mean(self, raw):
-        """See `Likelihood.mean`."""
-        return np.exp(np.minimum(raw, _MOST_RAW))
-
 
 @dataclass(frozen=True)
 class NumberLikelihood(CutLikelihood):
@@ -259,6 +252,7 @@ class NumberLikelihood(CutLikelihood):
 
     n_averaged = 3
     measures = True
+    link = IDENTITY
     gradients = (0.04, 0.1, 0.25, 0.5)
     curvatures = (0.1,)  # the curvature is the same everywhere
 
@@ -278,10 +272,6 @@ class NumberLikelihood(CutLikelihood):
     def dispersion(self, mean_square):
         """See `Likelihood.dispersion`."""
         return mean_square
-
-    def mean(self, raw):
-        """See `Likelihood.mean`."""
-        return raw
 
 
 def shares_of_scoring(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from skdpdyn.core.losses import LOGIT
 from skdpdyn.inference.table import PrivateSummary
 from skdpdyn.training.base import quoting_no_records
 from skdpdyn.training.targets import as_labels, codes_of
@@ -182,7 +182,7 @@ class SurvivalCurve:
         rows = np.column_stack([np.eye(n_periods, n_periods - 1, -1), np.tile(x, (n_periods, 1))])
         rows = np.column_stack([rows, np.ones(n_periods)])
         raw = rows @ table.sums.params
-        hazards = special.expit(raw)
+        hazards = LOGIT.mean(raw)
         total = np.cumsum(np.log1p(np.exp(raw)))  # minus the logarithm of survival
         slopes = np.cumsum(hazards[:, None] * rows, axis=0)
         # a period on which there is not enough information hides later ones only

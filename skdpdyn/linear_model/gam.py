@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
+from skdpdyn.core.losses import LOG, SOFTMAX
 from skdpdyn.core.schema import apply_schema, said_of
 from skdpdyn.data.coded import Coded, shortening
 from skdpdyn.linear_model.base import (
@@ -23,7 +24,6 @@ from skdpdyn.linear_model.base import (
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
 from skdpdyn.linear_model.poisson import (
     PrivatePoissonRegressor,
-    rates_of_logarithms,
     score_of_rates,
 )
 from skdpdyn.linear_model.ridge import PrivateRidge
@@ -555,7 +555,7 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return softmax(self._raw_scores(X), axis=1)
+        return SOFTMAX.mean(self._raw_scores(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithms of the class probabilities.
@@ -728,7 +728,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         """
         raw = super().predict(X)
         if self.loss == "poisson":
-            return rates_of_logarithms(raw)
+            return LOG.mean(raw)
         return np.clip(raw, *self.target_bounds_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:

@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.special import log_expit
 
 from skdpdyn.core import rules
-from skdpdyn.core.losses import logistic
+from skdpdyn.core.losses import LOGIT, logistic
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.training.base import by_blocks
 from skdpdyn.training.family import Family
@@ -83,7 +83,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         ndarray of shape (n_samples, 2)
         """
         raw = self._raw_predictions(X)[:, 0]
-        return np.column_stack([expit(-raw), expit(raw)])
+        return np.column_stack([LOGIT.mean(-raw), LOGIT.mean(raw)])
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -1,12 +1,12 @@
 """Private Poisson regression."""
 
-import math
 from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
 from skdpdyn.core import rules
+from skdpdyn.core.losses import LOG
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.training.base import (
@@ -26,12 +26,6 @@ from skdpdyn.training.targets import (
     Counts,
     exposures,
 )
-
-
-def rates_of_logarithms(raw: np.ndarray) -> np.ndarray:
-    """Return rates, finite numbers > 0, of their logarithms."""
-    largest = math.log(np.finfo(raw.dtype).max) - 1
-    return np.exp(np.clip(raw, -largest, largest))
 
 
 def score_of_rates(y: Any, rates: np.ndarray, sample_weight: Any, exposure: Any) -> float:
@@ -208,7 +202,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     @by_blocks
     def _rates(self, X):
         """Return expected counts for an exposure of 1."""
-        return rates_of_logarithms(self._raw_predictions(X))
+        return LOG.mean(self._raw_predictions(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return D^2, the explained part of the deviance, without noise.

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from skdpdyn.core import losses, rules
 from skdpdyn.linear_model.base import PrivateLinearClassifier
@@ -96,7 +96,7 @@ class PrivateSoftmaxRegression(PrivateLinearClassifier):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return softmax(self._raw_predictions(X), axis=1)
+        return losses.SOFTMAX.mean(self._raw_predictions(X))
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> np.ndarray:
