@@ -16,6 +16,11 @@ _AT_ONCE = 1 << 12  # rows between two looks at interrupts
 _REACH = 1 - 1e-3  # of the longest norm that can be squared: entries are rounded, too
 
 
+def arrays_of(X) -> list[np.ndarray]:
+    """Return the arrays that dense rows or CSR rows are in."""
+    return [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
+
+
 def canonical_rows(X):
     """Return X, or a canonical copy if CSR entries are unsorted, duplicate or not contiguous."""
     if not sparse.issparse(X):

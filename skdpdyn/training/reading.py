@@ -14,7 +14,7 @@ from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
-from skdpdyn.data.rows import canonical_rows
+from skdpdyn.data.rows import arrays_of, canonical_rows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.training.additive import read_cells, streamed_cells
 from skdpdyn.training.base import DTYPES, validated
@@ -192,7 +192,7 @@ def _arrays(model, X, y, exposure, originals):
         options = {"dtype": DTYPES, "order": "C", "y_numeric": is_regressor(model)}
         X, y = validated(model, X, y, accept_sparse="csr", **options)
         X = canonical_rows(X)
-        originals.add(*([X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]), y)
+        originals.add(*arrays_of(X), y)
     target = model.family.targets.read(model, y, exposure)
     if target.values is None:
         return X, target

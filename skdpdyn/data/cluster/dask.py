@@ -9,7 +9,7 @@ from scipy import sparse
 
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.cluster.driver import ClusterRows, no_rows
-from skdpdyn.data.cluster.worker import Form
+from skdpdyn.data.cluster.worker import Form, names_of, types_of
 
 
 def cluster_rows(
@@ -72,7 +72,14 @@ def mapped(function: Any, X: Any) -> Any:
 
 
 def _blocks(collection):
-    return list(np.ravel(np.array(collection.to_delayed(), dtype=object)))
+    """Return the partitions of a collection.
+
+    Steps are not fused, which would give them other names in each collection: what X and y both
+    rest on would run once for each of them, and a shuffle may be another one then.
+    """
+    if _is_frame(collection):
+        collection = collection.optimize(fuse=False)
+    return list(np.ravel(np.array(collection.to_delayed(optimize_graph=False), dtype=object)))
 
 
 def _is_frame(X):
@@ -163,7 +170,15 @@ class Partitions:
         if exposure is not None:
             targets["exposure"] = exposure
         columns = [_in_partitions(name, part, lengths) for name, part in targets.items()]
-        self.form = Form(n_features, dtype, sparse.issparse(X._meta), numeric, len(columns))
+        self.form = Form(
+            n_features=n_features,
+            dtype=dtype,
+            names=names_of(X),
+            dtypes=tuple(map(types_of, (X, *columns))),
+            is_sparse=sparse.issparse(X._meta),
+            numeric=numeric,
+            n_targets=len(columns),
+        )
         parts = zip(*map(_blocks, [X, *columns]), strict=True)
         self.blocks = [part for part, n_rows in zip(parts, lengths, strict=True) if n_rows]
         self.lengths = [n_rows for n_rows in lengths if n_rows]

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise, takewhile
+from typing import Any
 
 import distributed
 import numpy as np
@@ -40,8 +41,14 @@ _REFUSALS = {
     worker.EXPOSURE: "exposure must hold one finite number > 0 for each row of X",
     worker.MEMORY: "X or y does not fit into the memory of a worker",
     worker.FAILED: "a worker failed. (The error may quote records, and stays there)",
+    worker.COLUMNS: "a partition has other columns, or other types of them or of its targets, than "
+    "its collection says. Pass meta= where X and y are made, or cast them, by X.astype(X.dtypes)",
     worker.VERSION: "a worker has another version of skdpdyn: install one version everywhere",
 }
+_ANEW = (
+    "a partition was lost and computed anew, and has other rows or targets than before. Nothing is "
+    "learnt. Store what is drawn at random, such as an unseeded shuffle, in files, and fit on these"
+)
 
 
 class _Share:
@@ -53,6 +60,7 @@ class _Share:
         self.losses = 0
         self.future = self.actor = None
         self.sent: tuple = ()  # the state that its actor has
+        self.as_read: Any = None  # fingerprints of the partitions, when they were first read
 
 
 class Session:
@@ -113,13 +121,17 @@ class Session:
             self._place([share for share in waiting if share.actor is None])
             calls = [(share, self._send(share, question, state)) for share in waiting]
             for share, call in calls:
-                sums = self._awaited(share, call)
-                if sums is None:
+                answer = self._awaited(share, call)
+                if answer is None:
                     self._lose(share)
-                elif isinstance(sums, tuple):
-                    raise _refused(state, *sums)
+                elif isinstance(answer, tuple):
+                    raise _refused(state, *answer)
                 else:
                     share.sent = share.sent or state
+                    as_read, *sums = answer
+                    share.as_read = as_read if share.as_read is None else share.as_read
+                    if not np.array_equal(share.as_read, as_read):
+                        raise ValueError(_ANEW)
                     answers.update(zip(share.parts, sums, strict=True))
             waiting = [share for share in waiting if share.actor is None]
         return [answers[part] for part in sorted(answers)]
@@ -335,6 +347,10 @@ class ClusterRows(TargetsElsewhere):
         encoded = () if self._encode is None else (self._encode, self._changes)
         state = ("targets", None, *encoded), ("map", None, self.map), *opened
         return self._session.ask((name, of_parts, *arguments), *state)
+
+    def changed(self):
+        """See `Rows.changed`: where rows are, they are compared with what was read there."""
+        return any(self._session.ask(("changed", None)))
 
     def _cuts(self, edges):
         """Return where the pieces of chunks of each partition begin and end."""

@@ -6,20 +6,21 @@ Nothing leaves but sums and codes: no error, no text and no row.
 import sys
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from distributed import get_worker
 from scipy import sparse
 
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.rows import canonical_rows, check_indices
+from skdpdyn.data.rows import arrays_of, canonical_rows, check_indices
 from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.kernels.passes import BatchSums, LocalSums
-from skdpdyn.kernels.sums import Total
+from skdpdyn.kernels.sums import Total, fingerprint, finite_fingerprint
 
 # codes of refusals: numbers behind them are public, such as columns
 MISSING, TARGETS, EXPOSURE, SHAPE, UNREADABLE = range(1, 6)
-MALFORMED, MASKED, KIND, FAILED, MEMORY, VERSION = range(6, 12)
+MALFORMED, MASKED, KIND, FAILED, MEMORY, VERSION, COLUMNS = range(6, 13)
 _OURS = sys.modules["skdpdyn"].__version__
 
 
@@ -29,10 +30,16 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Form:
-    """Public properties that the rows of all partitions must have."""
+    """Public properties that the rows of all partitions must have.
+
+    ``names`` are those of columns, of frames, and ``dtypes`` the types of X, column by column if it
+    is a frame, and of what goes with it, as Dask says them.
+    """
 
     n_features: int
     dtype: str
+    names: tuple | None
+    dtypes: tuple[tuple[str, ...], ...]
     is_sparse: bool
     numeric: bool  # whether targets are numbers
     n_targets: int  # one may be followed by its exposure
@@ -66,7 +73,8 @@ class Holder:
         Returns
         -------
         list of ndarray, or tuple of int
-            Numbers of each partition; a code and what it says, if a request is refused.
+            First what tells the rows and targets of each partition from others, as they were read,
+            then numbers of each; a code and what it says, if a request is refused.
         """
         return self._refusal or _caught(FAILED, self._answered, requests)
 
@@ -77,11 +85,21 @@ class Holder:
         pairs = [_rows_of(form, n, *part) for n, part in zip(lengths, parts, strict=True)]
         self._rows = [LocalRows(X) for X, _ in pairs]
         self._y = [y for _, y in pairs]
+        self._arrays = [arrays_of(X) if y is None else [*arrays_of(X), _told(y)] for X, y in pairs]
+        self._as_read = self._fingerprints()
+
+    def _fingerprints(self):
+        """Return what tells the rows and targets of each partition from others."""
+        return np.array([list(map(fingerprint, arrays)) for arrays in self._arrays], np.uint64)
 
     def _answered(self, requests):
         for name, arguments in requests:
             numbers = getattr(self, name)(*arguments)
-        return [np.array(of_part) for of_part in numbers]
+        return [self._as_read, *(np.array(of_part) for of_part in numbers)]
+
+    def changed(self):
+        """Return of each partition whether someone wrote to it."""
+        return np.any(self._fingerprints() != self._as_read, axis=1)
 
     def _go_on(self):
         """Stop if nobody waits: Dask has dropped this actor."""
@@ -157,17 +175,40 @@ def _caught(otherwise, function, *arguments):
         return (otherwise,)
 
 
+def _told(y):
+    """Return targets, or the text of those that are objects."""
+    if not y.dtype.hasobject:
+        return y
+    text = "\0".join(map(str, y.tolist()))
+    return np.frombuffer(text.encode(errors="surrogatepass"), np.uint8)
+
+
+def names_of(X: Any) -> tuple | None:
+    """Return the names of the columns of a frame, None of an array."""
+    return tuple(X.columns) if hasattr(X, "columns") else None
+
+
+def types_of(part: Any) -> tuple[str, ...]:
+    """Return the names of the types of a frame's columns, of a series or of an array."""
+    is_frame = hasattr(part, "dtypes") and part.ndim == 2
+    dtypes = list(part.dtypes) if is_frame else [getattr(part, "dtype", None)]
+    kinds = {"U": "text", "S": "bytes"}  # of any length
+    return tuple(kinds.get(getattr(dtype, "kind", ""), str(dtype)) for dtype in dtypes)
+
+
 def _rows_of(form, n_rows, X, *targets):
     """Return X and y, checked as a local fit checks them, or refuse them by a code."""
     parts = X, *targets
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise Refusal(MASKED)
+    if (names_of(X), *map(types_of, parts)) != (form.names, *form.dtypes):
+        raise Refusal(COLUMNS)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy(dtype=form.dtype, na_value=np.nan)
     X = _matrix(form, X)
     if X.ndim != 2 or X.shape != (n_rows, form.n_features):
         raise Refusal(SHAPE)
-    if not np.all(np.isfinite(X.data if form.is_sparse else X)):
+    if finite_fingerprint(X.data if form.is_sparse else X) is None:
         raise Refusal(MISSING, *_not_finite(X))
     columns = [_column(form, n_rows, target) for target in targets]
     if form.n_targets == 2:
