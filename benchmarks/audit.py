@@ -41,8 +41,7 @@ from skdpdyn.privacy import Adjacency, composition, least_noise
 from skdpdyn.solvers import SOLVERS, NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt
 from skdpdyn.training.plan import plan
-from skdpdyn.training.request import request_of
-from skdpdyn.training.values import DataFacts
+from skdpdyn.training.purchase import Purchase
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
 
@@ -122,7 +121,7 @@ def normal_release(name, options, adjacency, top=None, persons=None):
         classes=[0, 1],
         solver=solver,
     )
-    planned = plan(request_of(model, N_SAMPLES, N_COLUMNS, DataFacts(loss=CONSTANT)))
+    planned = plan(replace(Purchase.of(model, N_SAMPLES, N_COLUMNS).request, loss=CONSTANT))
     what = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
     objective = planned.objective
     record = planned.mechanism

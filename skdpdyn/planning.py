@@ -29,7 +29,7 @@ from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_choice, checked_count, checked_number
 from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.training.foreign import SILENCE
-from skdpdyn.training.request import request_of
+from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.targets import listed
 
 __all__ = ["PlannedScore", "PlannedScores", "plan"]
@@ -414,7 +414,8 @@ def _scores(
     n_drawn = min(checked_count(n_samples, "n_samples", least=2), max(_ROWS, 20 * n_features))
     n_fits = min(max(2 * _ROWS // n_drawn, 3), 12)
     requests = (
-        request_of(clone(model).set_params(epsilon=of), n_samples, n_features) for of in epsilons
+        Purchase.of(clone(model).set_params(epsilon=of), n_samples, n_features).request
+        for of in epsilons
     )
     budgets = [of_more(request.budget, n_samples / n_drawn) for request in requests]
     score_of = np.empty((len(epsilons), len(shapes), n_fits))

@@ -142,9 +142,9 @@ MUTATIONS = [
         "tests/test_places.py -k products_of_a_row",
     ),
     Mutation(
-        "the cost of training follows from classes that were bought",
-        "if request.buys_targets and not request.recipe.composes:",
-        "if request.buys_targets is None:",
+        "facts are bought beside releases that are not Gaussian",
+        "if not (request.solver.gaussian and isinstance(guarantee, GaussianDP)):",
+        "if guarantee is None:",
         "tests/test_spent.py -k cannot_be_combined",
     ),
     Mutation(
@@ -173,8 +173,8 @@ MUTATIONS = [
     ),
     Mutation(
         "rows of a person count one by one in the range of targets",
-        "rows = replace(reading, target=target).rows(request.most_rows)",
-        "rows = replace(reading, target=target, persons=None).rows(request.most_rows)",
+        "rows = reading.rows(numbers_of)",
+        "rows = replace(reading, persons=None).rows(numbers_of)",
         "tests/test_spent.py -k bounds",
     ),
     Mutation(
@@ -185,8 +185,8 @@ MUTATIONS = [
     ),
     Mutation(
         "the share of a fact is taken from that of the map of rows",
-        "shares = {name: fixed.get(name, share) for name, share in shares.items()}",
-        "fixed, others = {}, shares",
+        "if name not in spent:  # counts that told classes serve for them, too",
+        "if True:",
         "tests/test_declare.py -k beside",
     ),
     Mutation(
@@ -197,8 +197,8 @@ MUTATIONS = [
     ),
     Mutation(
         "labels are taken from y as if they were flags",
-        'if classes is None and kind == "b":  # by their type, which is public',
-        'if classes is None and kind in "bi" and y is not None:',
+        'return np.array([False, True]) if of_y == "b" else None',
+        'return np.array([False, True]) if of_y in "bi" else None',
         "tests/test_declare.py -k labels",
     ),
     Mutation(

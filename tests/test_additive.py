@@ -30,13 +30,12 @@ from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
-from skdpdyn.training.additive import read_cells
+from skdpdyn.training.additive import read_cells, read_table
 from skdpdyn.training.base import distinct
-from skdpdyn.training.parts import COLUMN_LEVELS, LEVELS
+from skdpdyn.training.parts import LEVELS
 from skdpdyn.training.plan import plan
-from skdpdyn.training.reading import read
-from skdpdyn.training.request import request_of
-from skdpdyn.training.values import DataFacts
+from skdpdyn.training.purchase import Purchase
+from skdpdyn.training.reading import Beside, read
 
 RNG = np.random.default_rng(0)
 N = 4000
@@ -394,7 +393,7 @@ def test_a_cell_depends_on_nothing_but_the_value():
     assert codes.tolist() == [0] * 6 + [1] * 3 + [2] * len(none) + [3, 2, 2]
     rows = [[0.5, 1], [0.2, "x"], [0.1, 1.0]]
     model = clone(PRIVATE).set_params(bounds={0: (0, 1)}, categories={1: "auto"})
-    (column, codes), *_ = read_cells(model, rows, reset=True).private_levels.values()
+    ((column, codes),) = read_table(model, rows).seen([1])
     assert (column.levels, codes.tolist()) == ((1, "x"), [0, 1, 0])
 
 
@@ -452,11 +451,12 @@ def test_a_level_of_one_shows_no_more_often_than_is_paid_for(adjacency, rows_of_
     n_draws = 3000
     shown = 0
     (generator,) = generators(0)
-    with read(model, frame, alone, owners, None) as reading:
-        planned = plan(request_of(model, *reading.shape, DataFacts(columns=reading.columns)))
+    with read(model, frame, alone, Beside(owners)) as reading:
+        purchase = Purchase.of(model, *reading.shape, reading.form)
+        planned = plan(purchase.request)
         for _ in range(n_draws):
             spending = Spending(planned.budget, planned.shares, generator)
-            columns = COLUMN_LEVELS.first(model, reading, planned.request, spending).columns
+            columns = purchase.buy(reading, spending).columns
             shown += any(set(column.levels) - {99} for column in columns)
     failure = composition(spending.record()).failure
     assert failure <= planned.budget.failure
@@ -489,7 +489,7 @@ def test_what_explains_a_row_adds_up_to_its_prediction():
 def test_shapes_are_what_explains_rows():
     explained = RICH.explain(FRAME)
     shapes = RICH.shapes_
-    rows = read_cells(RICH, FRAME, reset=False)
+    rows = read_cells(RICH, FRAME)
     given = RICH.conditioning_.row_map
     factors = shortening(rows, given)
     np.testing.assert_allclose(factors, given.factors(rows.toarray())[0] * given.norm)

@@ -38,7 +38,7 @@ from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt, conditioned_time
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.plan import plan
-from skdpdyn.training.request import request_of
+from skdpdyn.training.purchase import Purchase
 
 ORDERS = np.array([1.5, 4.0, 40.0, 300.0])
 BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}
@@ -54,14 +54,14 @@ BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}
         PrivateLinearSVC(classes=[0, 1]),
         PrivateRidge(target_bounds=(0, 1)),
         PrivatePoissonRegressor(target_bounds=(0, 8)),
-        PrivateGAMClassifier(bounds=(-1, 1), classes=[0, 1]),
+        PrivateGAMClassifier(classes=[0, 1]),
     ],
     ids=lambda model: type(model).__name__,
 )
 def test_bought_parts_compose_with_a_converging_bound(model, bound, adjacency):
     """By Renyi curves with Langevin's, by mu with the exact one: theirs and nothing more."""
-    model = clone(model).set_params(bound=bound, adjacency=adjacency)
-    spent = plan(request_of(model, 20_000, 5))
+    model = clone(model).set_params(bound=bound, adjacency=adjacency, bounds=(-1, 1))
+    spent = plan(Purchase.of(model, 20_000, 5).request)
     assert spent.request.recipe.maps
     assert spent.bound == bound
     bought, training = spent.mechanism.mechanisms
@@ -82,7 +82,8 @@ def test_bought_parts_compose_with_a_converging_bound(model, bound, adjacency):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_what_was_asked_is_shown_with_the_theorem_of_each_part(bound):
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (4000, 3))
-    model = PrivateLogisticRegression(bound=bound, classes=[False, True], epsilon=3.0)
+    facts = {"classes": [False, True], "bounds": (-0.5, 0.5)}
+    model = PrivateLogisticRegression(bound=bound, epsilon=3.0, **facts)
     model = model.fit(X, X[:, 0] > 0)
     assert model.conditioning_ is not None
     assert model.bound_ == bound
@@ -121,7 +122,7 @@ def test_theorem_4_sets_steps_and_no_more_noise(adjacency, conditioning):
     model = PrivateLogisticRegression(
         1.0, 1e-6, solver=NoisyGD(n_steps="theorem4"), bound="langevin", adjacency=adjacency
     ).set_params(conditioning=conditioning, **STRONG)
-    spent = plan(request_of(model, 20_000, 5))
+    spent = plan(Purchase.of(model, 20_000, 5).request)
     record = spent.mechanism
     objective = spent.objective
     training = spent.training

@@ -37,7 +37,7 @@ from skdpdyn.training import facts
 from skdpdyn.training.facts import classes_of
 from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.plan import plan as plan_of_fit
-from skdpdyn.training.request import request_of
+from skdpdyn.training.purchase import Purchase
 
 
 @pytest.fixture(autouse=True)
@@ -91,8 +91,8 @@ def test_several_classes_are_those_up_to_the_largest_that_shows():
 
 def test_facts_have_their_own_share_beside_that_of_the_map():
     """So that their noise is that of their rule, whatever else a planned run buys."""
-    model = PrivateLogisticRegression(bound="langevin", bounds=None)
-    planned = plan_of_fit(request_of(model, 20_000, 5))
+    model = PrivateLogisticRegression(bound="last_iterate", bounds=None)
+    planned = plan_of_fit(Purchase.of(model, 20_000, 5).request)
     labels = planned.shares[CLASS_COUNTS]
     others = [share for share in planned.shares.values() if share is not labels]
     assert labels.size == rules.class_share(planned.request.strength, 1)
@@ -334,7 +334,7 @@ def test_facts_of_some_columns_leave_the_others_to_be_bought():
         assert ("categories of the columns `side`" in public) == (model is additive)
     with pytest.raises(ValueError, match=r"no bounds for \['x'\]"):  # a name that X does not have
         PrivateLogisticRegression(bounds={"z": (-2, 2), "w": (0, 1)}).fit(frame[["x", "z"]], TWO)
-    with pytest.raises(ValueError, match="bounds of some columns alone"):
+    with pytest.raises(ValueError, match="is no Gaussian release"):
         PrivateLogisticRegression(
             bounds={0: (0, 1)}, solver=OutputPerturbation(noise="gamma"), classes=[0, 1]
         ).fit(X, TWO)

@@ -87,8 +87,7 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.training import facts
-from skdpdyn.training.preparation import Preparation
-from skdpdyn.training.request import request_of
+from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.sources import sources_of
 
 LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
@@ -119,8 +118,8 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
 
 def plan_of(chosen, n_samples=200):
     base = chosen._base()
-    preparation = Preparation.of(request_of(base, n_samples, X.shape[1]))
-    return chosen._plan(X[:2], preparation, preparation.stand_ins(base))
+    purchase = Purchase.of(base, n_samples, X.shape[1])
+    return chosen._plan(X[:2], base, purchase.request, purchase.record())
 
 
 # --- the law of the number of trials --------------------------------------------------------------
@@ -463,7 +462,7 @@ def test_a_cost_that_rests_on_facts_is_refused_before_they_are_bought():
     grid = {"solver": ["objective_perturbation"]}
     chosen = PrivateSearchCV(PrivateSoftmaxRegression(), grid, epsilon=3.0)
     listener = Listener()
-    with listened(listener), pytest.raises(ValueError, match="cost depends on their number"):
+    with listened(listener), pytest.raises(ValueError, match="a candidate is no Gaussian release"):
         chosen.fit(*data(4000))
     assert not listener.calls
 

@@ -35,7 +35,7 @@ from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation
 from skdpdyn.solvers.minimise import largest_rounding
 from skdpdyn.training.plan import plan as planned
-from skdpdyn.training.request import request_of
+from skdpdyn.training.purchase import Purchase
 
 ADJACENCIES = list(Adjacency)
 NORMS = [0.1, 1.0, 12.0, 100.0]
@@ -523,7 +523,7 @@ def test_the_tolerance_can_be_reached_whatever_the_records(n_samples, epsilon):
         with pytest.raises(ValueError, match=message):
             model.privacy_cost(n_samples, 50)
         return
-    plan = planned(request_of(model, n_samples, 50))
+    plan = planned(Purchase.of(model, n_samples, 50).request)
     linear, output = plan.mechanism.mechanisms
     scale = linear.noise_multiplier * plan.objective.sensitivity(plan.mechanism.adjacency)
     of_noise = scale * largest_norm("gaussian", plan.objective.n_parameters)

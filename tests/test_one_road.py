@@ -15,7 +15,7 @@ from skdpdyn.core.spending import TRAINING
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import composition
 from skdpdyn.training.plan import plan
-from skdpdyn.training.request import request_of
+from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.values import Learning
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
@@ -65,7 +65,7 @@ def test_it_takes_forty_lines():
 
 def test_a_plan_needs_no_data():
     """It is a pure function of a frozen request: the same plan, and what is bought has names."""
-    request = request_of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20)
+    request = Purchase.of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20).request
     first = plan(request)
     again = plan(request)
     assert first == again
@@ -116,7 +116,7 @@ def test_the_page_on_how_a_fit_goes_holds_of_a_trace():
 
 
 def test_a_fit_hands_over_once_and_only_as_declared():
-    request = request_of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20)
+    request = Purchase.of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20).request
     (reason,) = request.recipe.hands_over
     for wrong in ("it is Monday", reason):
         learning = Learning(plan(request), None, None, request.recipe)

@@ -42,7 +42,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 from skdpdyn.training.plan import plan as planned
-from skdpdyn.training.request import request_of
+from skdpdyn.training.purchase import Purchase
 
 pytestmark = pytest.mark.every_case
 
@@ -186,7 +186,7 @@ class Release:
 
     @classmethod
     def of(cls, estimator):
-        plan = planned(request_of(estimator, 4, 1))
+        plan = planned(Purchase.of(estimator, 4, 1).request)
         low = -1.0 if is_regressor(estimator) else 0.0
         high = plan.objective.n_outputs - 1.0
         counts = plan.objective.loss.clipped

@@ -216,9 +216,7 @@ class Way:
     @property
     def expands(self):
         """Whether steps of fresh batches are no contraction: nothing bounds the last iterate."""
-        of_several = self.estimator == "PrivateSoftmaxRegression" or (
-            self.estimator == "PrivateGAMClassifier" and self.done == "fit, labels"
-        )
+        of_several = self.estimator == "PrivateSoftmaxRegression"
         return of_several and self.solver == "noisy_sgd"
 
     @property
@@ -251,6 +249,14 @@ STARTS = "auto", "noisy_gd"
 COUNTING = "PrivatePoissonRegressor"
 CLASSIFIERS = [name for name, made in ESTIMATORS.items() if is_classifier(made())]
 OF_NUMBERS = "evaluate, exposure", "evaluate, small errors"
+NOT_GAUSSIAN = "bassily_sgd", "dp_sgd", "dp_svrg", "noisy_sgd", "objective_perturbation"
+
+
+def _is_open(way):
+    """Return whether a fit buys facts of its table."""
+    of_target = way.done in ("fit, labels", "fit, target bounds") and way.size == "many records"
+    of_columns = way.done.endswith("ranges") and way.estimator in ADDITIVE
+    return of_target or of_columns or way.done in ("fit, some ranges", "fit, levels")
 
 
 def _may_move(way):
@@ -300,16 +306,7 @@ REFUSED = {
     "needs a known smoothness": lambda way: (
         way.done == "fit, Langevin's bound" and way.estimator == "PrivateSoftmaxRegression"
     ),
-    "depends on": lambda way: (
-        way.size == "many records"
-        and way.solver not in STARTS
-        and (way.done, way.estimator)
-        in [("fit, labels", "PrivateSoftmaxRegression"), ("fit, target bounds", COUNTING)]
-    ),
-    "before levels are known": lambda way: way.done == "fit, levels" and way.solver == "noisy_sgd",
-    "before bounds are known": lambda way: (
-        way.done.endswith("ranges") and way.estimator in ADDITIVE and way.solver == "noisy_sgd"
-    ),
+    "is no Gaussian release": lambda way: way.solver in NOT_GAUSSIAN and _is_open(way),
     "has no predict_proba": lambda way: (
         way.kind == "evaluate" and way.estimator == "PrivateLinearSVC"
     ),

@@ -11,7 +11,7 @@ number a column, and its features are rows of public tables.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -90,14 +90,11 @@ class NumberColumn:
         Bounds, public or bought. Numbers outside count as the nearer one.
     scales : tuple of str, default=("linear", "log")
         Scales that it is seen on.
-    learnt : bool, default=False
-        Whether bounds were bought, or will be.
     """
 
     low: float
     high: float
     scales: tuple[str, ...] = ("linear", "log")
-    learnt: bool = False
 
     @property
     def has_log(self) -> bool:
@@ -144,13 +141,10 @@ class Levels:
         Public levels, as the column has them.
     learnt : bool, default=False
         Whether they were bought: text and whole numbers, see `level_of`. Other values are "other".
-    lent : bool, default=False
-        Whether others paid for them, so that they count as public.
     """
 
     levels: tuple
     learnt: bool = False
-    lent: bool = field(default=False, compare=False)
 
     @property
     def n_cells(self) -> int:

@@ -2,15 +2,14 @@
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from itertools import combinations_with_replacement
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.expansion import Expansion, Levels
+from skdpdyn.core.expansion import Expansion
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
@@ -40,11 +39,6 @@ class Coded:
     dtype = np.dtype(np.float64)
     ndim = 2
     kind: type[LocalRows]  # of rows that are made of them
-    # of columns of private levels: those that occur, and which of them each row has
-    private_levels: Mapping[int, tuple[Levels, np.ndarray]] = MappingProxyType({})
-    # where columns of numbers have bounds that are bought: what yields places of rows, in order,
-    # and a function of a column's number that returns its numbers there
-    portions: Callable[[], Iterator[tuple[slice, Callable[[int], np.ndarray]]]] | None = None
 
     def __init__(self, codes: np.ndarray, expansion: Expansion):
         self.codes = codes

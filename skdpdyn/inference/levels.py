@@ -3,15 +3,24 @@
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.expansion import Expansion, Levels, bounds_by_column
+from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column
 from skdpdyn.data.coded import Coded
 from skdpdyn.privacy.checks import is_auto
-from skdpdyn.training.additive import is_text, numbers_in, public_levels, seen_levels
+from skdpdyn.training.additive import (
+    OPEN_NUMBERS,
+    Table,
+    is_open,
+    is_text,
+    numbers_in,
+    of_memory,
+    public_levels,
+)
 from skdpdyn.training.base import quoting_no_records, refuse_dates
 
 COUNTS_OF_LEVELS = "counts of levels"
@@ -28,7 +37,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class TableCells:
-    """A frame whose columns of levels are cells, behind its columns of numbers.
+    """A table whose columns of levels are behind its columns of numbers.
 
     Parameters
     ----------
@@ -38,21 +47,17 @@ class TableCells:
         The numbers, 0 where they are missing; a column of zeros if there are none.
     missing : ndarray of bool of shape (n_rows, n_numbers)
         Which are missing.
-    bounds : ndarray of shape (n_numbers, 2)
-        Their bounds; NaN where they are bought.
     keys : tuple
         Columns of levels.
-    coded : Coded
-        Their cells: behind the levels of a column come other and missing values. Levels that are
-        bought are its ``private_levels``.
+    table : Table
+        All of them: behind the levels of a column come other and missing values.
     """
 
     names: tuple[str, ...]
     numbers: np.ndarray
     missing: np.ndarray
-    bounds: np.ndarray
     keys: tuple[Hashable, ...]
-    coded: Coded
+    table: Table
 
     @classmethod
     def of(cls, X: Any, categories: Any, bounds: Any, gaps: Any) -> "TableCells":
@@ -71,27 +76,37 @@ class TableCells:
             )
         refuse_dates(X)
         numeric = [key for key in X.columns if key not in categories]
-        numbers = [quoting_no_records(numbers_in, X[key]) for key in numeric]
-        codes = [2 * np.isnan(of) for of, key in zip(numbers, numeric, strict=True) if key in gaps]
         keys = [key for key in X.columns if key in categories]
-        columns = [public_levels(key, categories[key]) for key in keys]
-        private = {}
-        for j, (key, column) in enumerate(zip(keys, columns, strict=True)):
-            if column.learnt:
-                private[j] = quoting_no_records(seen_levels, X[key])
-            codes.insert(j, quoting_no_records(column.codes, X[key]))
-        keys += [key for key in numeric if key in gaps]
-        columns += [Levels((KNOWN,))] * (len(keys) - len(columns))
-        coded = Coded(np.column_stack(codes), Expansion(tuple(columns), 0, 0.0))
-        coded.private_levels = private
+        gapped = [key for key in numeric if key in gaps]
+        numbers = {key: quoting_no_records(numbers_in, X[key]) for key in numeric}
+        pairs = (
+            bounds_by_column(bounds, "bounds", len(numeric), numeric, partly=True)
+            if numeric
+            else ()
+        )
+        columns = *map(column_of, pairs), *(public_levels(key, categories[key]) for key in keys)
+        values = *numbers.values(), *(X[key].to_numpy(dtype=object) for key in keys)
+        values += tuple(np.where(np.isnan(numbers[key]), None, KNOWN) for key in gapped)
         of_numbers = np.zeros((len(X), 1))
-        pairs = np.empty((0, 2))
         missing = np.zeros((len(X), 1), dtype=bool)
         if numeric:
-            pairs = bounds_by_column(bounds, "bounds", len(numeric), numeric, partly=True)
-            missing = np.isnan(numbers).T & [key in gaps for key in numeric]
-            of_numbers = np.where(missing, 0.0, np.column_stack(numbers))
-        return cls(tuple(map(str, numeric)), of_numbers, missing, pairs, tuple(keys), coded)
+            of_numbers = np.column_stack([*numbers.values()])
+            missing = np.isnan(of_numbers) & [key in gaps for key in numeric]
+        columns += (Levels((KNOWN,)),) * len(gapped)
+        table = Table(columns, len(X), partial(of_memory, len(X), lambda part, j: values[j][part]))
+        of_numbers = np.where(missing, 0.0, of_numbers)
+        return cls(tuple(map(str, numeric)), of_numbers, missing, (*keys, *gapped), table)
+
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        """Columns of levels, of which some may be open."""
+        return self.table.columns[len(self.names) :]
+
+    def coded(self, columns: tuple[Any, ...]) -> Coded:
+        """Return the cells of the columns of levels, of all of which the facts are known."""
+        first = len(self.names)
+        codes = self.table.coded(Expansion(columns, 0, 0.0)).codes[:, first:]
+        return Coded(np.ascontiguousarray(codes), Expansion(columns[first:], 0, 0.0))
 
     def noise(self, strength: float) -> float:
         """Return the part of the records that noise makes of a level, by the root of their rank."""
@@ -100,12 +115,12 @@ class TableCells:
     def most_columns(self, strength: float) -> int:
         """Return how many columns there can be, public: parts of levels add up to 1 a column."""
         n_columns = len(self.keys)
-        n_cells = self.coded.expansion.n_cells
+        n_cells = sum(one.n_cells for one in self.levels)
         most = int((n_columns / self.noise(strength)) ** (2 / 3)) + 1
         return (
             len(self.names)
             + n_columns
-            + (most if self.coded.private_levels else min(most, n_cells))
+            + (most if any(map(is_open, self.levels)) else min(most, n_cells))
         )
 
     def chosen(
@@ -160,6 +175,11 @@ def _told(
     hidden = [str(column.levels[k]) for k in rare if k < len(column.levels) and k != reference]
     names = hidden[:MOST_NAMED] + [f"{len(hidden) - MOST_NAMED} more"] * (len(hidden) > MOST_NAMED)
     return " or ".join([labels[reference], *names]), dummies
+
+
+def column_of(pair: Any) -> NumberColumn:
+    """Return a column of numbers within bounds, or an open one where they are NaN."""
+    return OPEN_NUMBERS if np.isnan(pair[0]) else NumberColumn(*map(float, pair))
 
 
 def _with_text(X, categories):

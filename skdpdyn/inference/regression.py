@@ -13,12 +13,12 @@ from scipy.linalg import helmert
 from sklearn.base import clone
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import bounds_by_column
+from skdpdyn.core.expansion import NumberColumn, bounds_by_column
 from skdpdyn.core.losses import IDENTITY
 from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.schema import apply_schema, facts_of, said_of
-from skdpdyn.core.spending import Share, Spending, buying, total_of, vocabulary_of
+from skdpdyn.core.spending import Share, Spending, buying, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.files import UnchangedFiles
 from skdpdyn.data.local import LocalRows
@@ -41,6 +41,7 @@ from skdpdyn.inference.levels import (
     POOLED,
     ChosenLevels,
     TableCells,
+    column_of,
 )
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
@@ -62,17 +63,14 @@ from skdpdyn.linear_model import (
 )
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_flag
+from skdpdyn.training.additive import Table, is_open, of_memory
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
-from skdpdyn.training.parameters import (
-    check_equal_rows,
-    weights_in_fit,
-    weights_of,
-)
-from skdpdyn.training.parts import LEVELS, counted_classes, ranges_of, with_bought_levels
-from skdpdyn.training.preparation import Preparation, resolved
-from skdpdyn.training.ranges import FINER_RANGES, RANGES, shares_of_ranges
-from skdpdyn.training.reading import Reading, read
-from skdpdyn.training.targets import residual_limit, scaling
+from skdpdyn.training.parameters import check_equal_rows, weights_in_fit
+from skdpdyn.training.parts import LEVELS, counted_classes
+from skdpdyn.training.purchase import Purchase
+from skdpdyn.training.reading import Beside, Reading, read
+from skdpdyn.training.targets import Target, residual_limit, scaling
+from skdpdyn.training.values import Facts
 
 TITLES: dict[type, str] = {
     PrivateLogisticRegression: "Private logistic regression",
@@ -265,22 +263,19 @@ PrivateRidge
     facts = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
     bounds, categories = _declared(model, facts, bounds, categories)
     robust = robust or getattr(model, "weight_bounds", None) is not None
+    weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
     no_cells = categories is None and not len(gaps)
     cells = None if no_cells else TableCells.of(X, categories, bounds, gaps)
     X = X if cells is None else cells.numbers
-    with (
-        silent_arithmetic(),
-        files,
-        read(model, X, y, groups, exposure, sample_weight) as reading,
-    ):
-        weights = _weights(model, sample_weight, at_risk, reading.X.shape[0])
-        reading = replace(reading, equal_rows=equal_rows, weights=weights)
-        reading, request = resolved(model, reading)
+    beside = Beside(groups, unit, equal_rows, exposure, weights_in_fit(model, weight))
+    with silent_arithmetic(), files, read(model, X, y, beside) as reading:
+        reading = replace(reading, weights=_at_risk(reading, at_risk))
         one_hot = _places(model, one_hot)
         pairs = _checked_pairs(interactions, model, cells)
-        columns = Columns(_open_bounds(model, bounds, one_hot, cells), one_hot, cells, pairs)
-        fitted = _Fit.of(model, reading, Preparation.of(request), columns, unit, robust)
+        table = _table_of(model, reading, bounds, one_hot) if cells is None else cells.table
+        columns = Columns(table, one_hot, cells, pairs)
+        fitted = _Fit.of(model, reading, columns, unit, robust)
         model._public_columns_ = (
             *said_of("bounds", bounds),
             *said_of("categories", categories),
@@ -365,14 +360,15 @@ def _places(model, one_hot):
     return groups
 
 
-def _open_bounds(model, bounds, one_hot, cells):
-    """Return the bounds of columns, NaN where they are bought; dummies are 0 or 1."""
-    columns = model.n_features_in_, getattr(model, "feature_names_in_", None)
-    of_array = cells is None
-    pairs = bounds_by_column(bounds, "bounds", *columns, partly=True) if of_array else cells.bounds
+def _table_of(model, reading, bounds, one_hot):
+    """Return the columns of an array, with their bounds; those of dummies are 0 and 1."""
+    names = getattr(model, "feature_names_in_", None)
+    X = reading.X
+    pairs = bounds_by_column(bounds, "bounds", X.shape[1], names, partly=True)
     for group in one_hot:
         pairs[group] = np.where(np.isnan(pairs[group]), [0.0, 1.0], pairs[group])
-    return pairs
+    portions = partial(of_memory, len(X), lambda part, j: X[part, j])
+    return Table(tuple(map(column_of, pairs)), len(X), portions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,26 +451,12 @@ def _checked_pairs(interactions, model, cells):
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Public bounds of columns, groups of dummies, and cells of columns of levels, if any."""
+    """Columns as they were read, groups of dummies, and cells of columns of levels, if any."""
 
-    bounds: np.ndarray
+    table: Table
     one_hot: list[list[int]]
     cells: TableCells | None
     interactions: Sequence[tuple[Hashable, Hashable]]
-
-    def shares(self, budget: Budget, rows: LocalRows) -> tuple[dict[str, Share], dict[str, Any]]:
-        """Return what ranges and levels are bought by, and records of no plain Gaussian release."""
-        strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
-        n_open = int(np.isnan(self.bounds[:, 0]).sum())
-        records: dict[str, Any] = {}
-        shares = shares_of_ranges(strength, n_open) if n_open else {}
-        if self.cells is None:
-            return shares, records
-        if private := self.cells.coded.private_levels:
-            shares[LEVELS] = Share(rules.levels_share(strength, len(private)))
-            most = 1 if rows.persons is None else rows.most_rows
-            records = {LEVELS: vocabulary_of(shares[LEVELS], budget, len(private), most)}
-        return shares | {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}, records
 
     def most(self, budget: Budget, rows: LocalRows) -> int:
         """Return how many columns there can be, which is public."""
@@ -484,32 +466,31 @@ class Columns:
             strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
             most = self.cells.most_columns(strength)
             sizes = dict.fromkeys(self.cells.keys, most)
-            every = zip(self.cells.keys, self.cells.coded.expansion.columns, strict=True)
-            sizes |= {key: min(one.n_cells, most) for key, one in every if not one.learnt}
+            every = zip(self.cells.keys, self.cells.levels, strict=True)
+            sizes |= {key: min(one.n_cells, most) for key, one in every if not is_open(one)}
         return most + sum(math.prod(sizes.get(key, 1) for key in of) for of in self.interactions)
 
     def ready(
-        self, model: Any, rows: LocalRows, reading: Reading, spending: Spending
+        self, model: Any, rows: LocalRows, reading: Reading, facts: Facts, spending: Spending
     ) -> tuple[LocalRows, Units, ChosenLevels | None]:
-        """Return rows in units of their bounds, and the levels; what is not known is bought."""
+        """Return rows in units of their bounds, and the levels, of which counts are bought."""
         rows = copy(rows)
         one_hot = self.one_hot
         levels = None
-        if self.cells is not None:  # missing numbers count in no cell
-            rows.X = np.where(self.cells.missing, np.nan, rows.X)[:, : len(self.bounds)]
-        bounds = ranges_of(rows, self.bounds, spending)
+        ends = [(one.low, one.high) for one in facts.columns if isinstance(one, NumberColumn)]
+        bounds = np.reshape(ends, (-1, 2)).astype(float)
         names = list(getattr(model, "feature_names_in_", range(rows.shape[1])))
         places = {name: [j] for j, name in enumerate(names)}
         if self.cells is not None:
-            coded = replace(reading, X=self.cells.coded)
-            levels, codes = self._buy_levels(rows, coded, spending)
+            levels, codes = self._buy_levels(rows, reading, facts, spending)
             names = [*self.cells.names, *levels.names]
             dummies = levels.columns(codes)
-            one_hot = levels.one_hot(len(self.bounds))
+            one_hot = levels.one_hot(len(bounds))
             if not names:  # all levels are pooled
                 names = [POOLED]
                 dummies = [np.zeros(len(codes))]
-            of_numbers = np.where(np.isnan(rows.X), bounds.mean(axis=1), rows.X)
+            missing = self._used(reading)[:, : len(bounds)]
+            of_numbers = np.where(missing > 0, bounds.mean(axis=1), rows.X[:, : len(bounds)])
             bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
             rows.X = np.column_stack([of_numbers, *dummies])
             places = dict(zip(self.cells.keys, one_hot, strict=True))
@@ -527,12 +508,15 @@ class Columns:
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
         return rows, units, levels
 
-    def _buy_levels(self, rows, coded, spending):
-        """Buy levels, and counts of them: a record adds one to a level of each column."""
-        if coded.X.private_levels:
-            coded = with_bought_levels(coded, rows.most_rows, spending)
-        of_rows: Any = coded.rows(rows.most_rows)
-        columns = coded.X.expansion.columns
+    def _used(self, reading):
+        """Return 1 where numbers are missing, of the rows that are used of each person."""
+        rows: Any = reading.rows(X=self.cells.missing * 1.0)
+        return rows.X
+
+    def _buy_levels(self, rows, reading, facts, spending):
+        """Buy counts of levels: a record adds one to a level of each column."""
+        of_rows: Any = reading.rows(X=self.cells.coded(facts.columns))
+        columns = of_rows.X.expansion.columns
         codes = of_rows.X.codes
         sensitivity = spending.per_square * math.sqrt(len(columns))
         counts = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts(), sensitivity)
@@ -552,33 +536,40 @@ class _Fit:
     columns: Columns
     unit: str
     robust: bool
-    preparation: Preparation
+    target: Target
+    facts: Facts
     begun: Spending
+    purchase: Purchase
 
     @classmethod
-    def of(cls, model, reading, preparation, columns, unit, robust):
+    def of(cls, model, reading, columns, unit, robust):
         """Return the model to fit, and buy what is open of the target."""
         n_samples, _ = reading.shape
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        if columns.cells is not None and columns.cells.coded.private_levels:
+        form = replace(reading.form, columns=columns.table.columns)
+        purchase = Purchase.of(model, *reading.shape, form, reading.y)
+        shares = purchase.request.facts.spent
+        if LEVELS in shares:
             budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
-        begun = Spending(budget, preparation.shares, *generators(model.random_state))
-        reading = preparation.first(model, reading, begun)
-        target = reading.target
-        rows = reading.rows(preparation.request.most_rows)
-        likelihood = _likelihood(model, target, rows)
+        begun = Spending(budget, shares, *generators(model.random_state))
+        facts = purchase.buy(replace(reading, X=columns.table), begun)
+        target = reading.target(model, facts)
+        rows: Any = reading.learnt_rows(target)
+        likelihood = _likelihood(model, target, facts, rows)
         if target.codes is not None:
             rows = rows.with_classes(target.codes)
-        if target.total is not None and not reading.equal_rows and reading.weights is None:
-            rows = rows.with_total(target.total)
-        return cls(model, reading, rows, likelihood, columns, unit, robust, preparation, begun)
+        if facts.total is not None and not reading.equal_rows and reading.weights is None:
+            rows = rows.with_total(facts.total)
+        return cls(
+            model, reading, rows, likelihood, columns, unit, robust, target, facts, begun, purchase
+        )
 
     @property
     def attributes(self) -> dict[str, Any]:
         """Facts of the target, as attributes."""
-        return self.reading.target.attributes
+        return self.target.attributes
 
     def run(self) -> tuple[Estimates, str, dict[str, float]]:
         """Buy and publish everything; return estimates, their notes, and numbers beside them."""
@@ -589,9 +580,11 @@ class _Fit:
         n_samples = rows.n_records
         equal = self.reading.equal_rows
         adds_up = not equal and self.reading.weights is None
-        shares, records = self.columns.shares(budget, rows)
-        shares = self.preparation.shares | shares
+        shares = self.facts.spent
         most = self.columns.most(budget, rows)
+        if self.columns.cells is not None:
+            shares |= {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}
+        records = self.purchase.records(budget, rows.persons is not None)
         shares |= shares_of_coordinates(rows, most, budget, intercept, adds_up)
         left = 1 - total_of(shares.values())
         shares |= shares_of_scoring(self.likelihood, left, intercept, self.robust)
@@ -600,17 +593,14 @@ class _Fit:
         )
         spread = 1 / rows.most_rows if equal else 1.0
         with buying(shares, budget, n_samples, self.begun, records) as (spending, plan):
-            rows, columns, levels = self.columns.ready(model, rows, self.reading, spending)
+            rows, columns, levels = self.columns.ready(
+                model, rows, self.reading, self.facts, spending
+            )
             rows = with_total(rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
             evidence = Scoring(rows, self.likelihood, coordinates, spending, spread, in_time).run()
-        model._publish_plan(plan, self.reading.target.leaks, self.unit)
-        of_columns = {"bounds": (RANGES, FINER_RANGES), "categories": (LEVELS,)}
-        model.bought_ = self.preparation.bought | {
-            fact: total_of(shares[name] for name in names)
-            for fact, names in of_columns.items()
-            if names[0] in shares
-        }
+        model._publish_plan(plan, self.facts.leaks, self.unit)
+        model.bought_ = self.facts.parts_of_mu
         model.intercept_scaling_ = float(intercept)  # names follow from it
         units, shift = self._units(columns, coordinates)
         n_numbers = 0 if self.columns.cells is None else len(self.columns.cells.names)
@@ -740,25 +730,23 @@ class _Fit:
             setattr(model, name, value)
 
 
-def _weights(model, sample_weight, at_risk, n_rows):
-    """Return weights of rows over the largest, which are 0 where rows are not at risk, or None."""
-    weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-    weights = weights_of(model, weights_in_fit(model, weight), n_rows)
+def _at_risk(reading, at_risk):
+    """Return weights of rows, 0 where rows are not at risk, or None."""
     if at_risk is None:
-        return weights
+        return reading.weights
     at_risk = quoting_no_records(np.asarray, at_risk)
-    if at_risk.shape != (n_rows,) or at_risk.dtype != bool:
+    if at_risk.shape != (len(reading.X),) or at_risk.dtype != bool:
         raise ValueError("at_risk must hold True or False for each row, of all rows that X has")
-    return at_risk * (1.0 if weights is None else weights)
+    return at_risk * (1.0 if reading.weights is None else reading.weights)
 
 
-def _likelihood(model, target, rows) -> Likelihood:
+def _likelihood(model, target, facts, rows) -> Likelihood:
     """Return the likelihood of targets, from their public facts; ``rows`` have them as read."""
     attributes = target.attributes
     if "classes_" in attributes:
         classes = attributes["classes_"]
-        if target.class_counts is not None:
-            return ClassLikelihood(classes.size, target.class_counts[0])
+        if facts.counts is not None:
+            return ClassLikelihood(classes.size, facts.counts[0])
         return ClassLikelihood(classes.size, None, partial(_counts, rows, classes))
     if not model.family.targets.takes_exposure:
         return NumberLikelihood(0.0, 4.0)

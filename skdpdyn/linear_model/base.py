@@ -32,8 +32,8 @@ from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, refuse_elsewhere, weights_in_fit
 from skdpdyn.training.plan import plan
+from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.reading import Beside
-from skdpdyn.training.request import request_of
 from skdpdyn.training.start import NUMBERS
 
 
@@ -352,7 +352,21 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         CalibrationError
             If no noise is known to meet the budget.
         """
-        return plan(request_of(apply_schema(copy(self)), n_samples, n_features)).guarantee
+        return plan(Purchase.of(apply_schema(copy(self)), n_samples, n_features).request).guarantee
+
+    def family_of(self, public: Any) -> Family:
+        """Return the family, given the public facts of targets.
+
+        Parameters
+        ----------
+        public : ndarray, tuple or None
+            The classes, or the bounds of numbers.
+
+        Returns
+        -------
+        Family
+        """
+        return self.family
 
     def _public_facts(self):
         facts = apply_schema(copy(self))

@@ -174,7 +174,7 @@ class AdditiveModel(PrivateLinearModel):
     def _scaled_products(self, X):
         """Return raw predictions without intercepts: the sums of all contributions."""
         explainer = self._explainer()
-        terms = explainer.terms(read_cells(self, X, reset=False))
+        terms = explainer.terms(read_cells(self, X))
         products = terms.sum(axis=2) + explainer.centres.sum(axis=1)
         return products if self.coef_.ndim == 2 else products[:, 0]
 
@@ -248,7 +248,7 @@ class AdditiveModel(PrivateLinearModel):
             its logarithm), of a classifier the scores that probabilities are made of.
         """
         explainer = self._explainer()
-        terms = explainer.terms(read_cells(self, X, reset=False))
+        terms = explainer.terms(read_cells(self, X))
         same = explainer.centres.sum(axis=1) + self.intercept_
         explained = np.insert(terms, 0, same, axis=2).transpose(0, 2, 1)
         return explained if explained.shape[2] > 1 else explained[:, :, 0]
@@ -415,7 +415,7 @@ class Explainer(TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_outputs * n_terms)
         """
-        terms = self.terms(read_cells(self, X, reset=False))
+        terms = self.terms(read_cells(self, X))
         return terms.reshape(len(terms), -1)
 
     def terms(self, cells: Coded) -> np.ndarray:
@@ -533,8 +533,21 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     def family(self) -> Family:  # type: ignore[override]
         """Logistic for two classes, softmax for more."""
         classes = given_or_lent(self, "classes")
-        classes = vars(self).get("classes_") if classes is None else classes
-        several = classes is not None and len(classes) > 2
+        return self.family_of(vars(self).get("classes_") if classes is None else classes)
+
+    def family_of(self, public: Any) -> Family:
+        """Return the family, given the classes.
+
+        Parameters
+        ----------
+        public : ndarray or None
+            The classes.
+
+        Returns
+        -------
+        Family
+        """
+        several = public is not None and len(public) > 2
         kind = PrivateSoftmaxRegression if several else PrivateLogisticRegression
         return replace(kind.family, targets=Labels(), expand=expand)
 

@@ -49,9 +49,9 @@ from skdpdyn.training.base import (
 )
 from skdpdyn.training.foreign import rows_at
 from skdpdyn.training.parameters import check_persons
-from skdpdyn.training.preparation import Preparation, resolved
-from skdpdyn.training.reading import read
-from skdpdyn.training.request import request_of
+from skdpdyn.training.plan import refuse_to_buy
+from skdpdyn.training.purchase import Purchase, parameters_of
+from skdpdyn.training.reading import Beside, read
 from skdpdyn.training.targets import as_labels, exposures
 
 
@@ -321,13 +321,13 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         base = self._base()
-        with read(base, reaching(self.estimator, X), y, codes, exposure) as reading:
+        beside = Beside(codes, exposure=exposure)
+        with read(base, reaching(self.estimator, X), y, beside) as reading:
             y = quoting_no_records(column_or_1d, as_labels(y, getattr(base, "classes", None)))
             y = y.astype(np.float64) if is_regressor(base) else y
-            reading, request = resolved(base, reading)
-            preparation = Preparation.of(request, of_persons=codes is not None)
-            facts = preparation.stand_ins(base, reading.target)
-            plan = self._plan(rows_at(X, slice(0, 2)), preparation, facts)
+            purchase = Purchase.of(base, *reading.shape, reading.form, reading.y)
+            record = purchase.record(codes is not None)
+            plan = self._plan(rows_at(X, slice(0, 2)), base, purchase.request, record)
             splitting, drawing, noise, first = generators(self.random_state, 4)
             warn_of_weak_budget(plan.budget, n_samples)
             candidates = Candidates(self.estimator, self.param_grid)
@@ -338,18 +338,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 exposure = exposures(exposure, y)
             if self.verbose:
                 self._print_plan(plan)
-            facts = preparation.buy(base, reading, first)
-            leaks = reading.target.leaks
+            known = purchase.buy_alone(reading, plan.budget, first)
+            facts = parameters_of(base, known)
         score = score_of(self.scoring, facts)
-        number = number_of_trials(_selection_in(plan.mechanism), drawing)
-        drawn = [candidates.draw(drawing) for _ in range(number)]
-        seeds = [None] * number
-        if self.random_state is not None:
-            seeds = drawing.integers(2**31, size=number).tolist()
-        trials = [
-            partial(run_trial, candidates.build(one, plan.trial_budget, facts, seed), score)
-            for one, seed in zip(drawn, seeds, strict=True)
-        ]
+        drawn, models = self._drawn(candidates, plan, facts, drawing)
+        trials = [partial(run_trial, model, score) for model in models]
         records = _Records(X, y, codes, unit, exposure)
         outcomes = _outcomes(trials, *records.parts(*plan.held_out.split(splitting)), self.n_jobs)
         for winner, _ in outcomes:
@@ -362,10 +355,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         spending = Spending(plan.of_trial, plan.shares, noise)
         scores = spending.release(SCORE, [score for _, score in outcomes], sensitivity)
         forget_fit(self)
-        self._publish_plan(plan, leaks, unit)
+        self._publish_plan(plan, known.leaks, unit)
         self.n_samples_ = n_samples
-        self.bought_ = preparation.bought
-        if number == 0:
+        self.bought_ = known.parts_of_mu
+        if not drawn:
             self.best_estimator_ = score.constant()
             self.best_params_ = {}
             self.best_score_ = math.nan
@@ -377,6 +370,18 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.best_score_ = score.in_units(scores[best])
         as_given = candidates.build(drawn[best], plan.trial_budget, {}, None)
         self._publish_winner(outcomes[best][0], as_given, facts)
+
+    def _drawn(self, candidates, plan, facts, drawing):
+        """Return candidates that are drawn, a secret number of them, and their models."""
+        number = number_of_trials(_selection_in(plan.mechanism), drawing)
+        drawn = [candidates.draw(drawing) for _ in range(number)]
+        seeds = [None] * number
+        if self.random_state is not None:
+            seeds = drawing.integers(2**31, size=number).tolist()
+        of_trials = zip(drawn, seeds, strict=True)
+        return drawn, [
+            candidates.build(one, plan.trial_budget, facts, seed) for one, seed in of_trials
+        ]
 
     def _publish_winner(self, winner, as_given, facts):
         """Set the winner, with parameters as they were given and the cost of all trials."""
@@ -436,9 +441,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 f"take rows of zeros ({error}). "
                 "Ask a search of the model alone, with the number of columns that reach it"
             ) from error
-        preparation = Preparation.of(request_of(base, n_samples, n_features))
-        facts = preparation.stand_ins(base)
-        return self._plan(rows, preparation, facts).guarantee
+        purchase = Purchase.of(base, n_samples, n_features)
+        return self._plan(rows, base, purchase.request, purchase.record()).guarantee
 
     def _public_facts(self):
         return (
@@ -480,9 +484,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         model.delta = self.delta
         return model
 
-    def _plan(self, head, preparation, facts):
+    def _plan(self, head, base, request, bought):
         """Plan a search from public facts, and the shape of ``head``, a few rows of X."""
-        request = preparation.request
+        facts = parameters_of(base, request.facts)
         budget = request.budget
         delta = request.budget.delta
         held_out = HeldOut.of(self.holdout, self.test_size, request.n_samples)
@@ -493,16 +497,16 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             held_out,
             self._expected_trials(),
             self._shape(),
-            preparation.record,
+            bought,
         )
         mechanism = least_noise(lambda noise: law.record(1 / noise), budget.epsilon, delta)
         mu = _selection_in(mechanism).trial.mu
         guarantees = ()  # of a trial
         costs = cache(lambda mu: law.costs(mu, head, facts))
         if not all(isinstance(cost, GaussianDP) and not cost.failure for cost in costs(mu)):
-            targets = request.family.targets
-            if facts[targets.parameter] is targets.stand_in:  # nobody knows it yet
-                request.family.loss_of(None)  # refuses where the cost depends on it
+            are_gaussian = all(isinstance(cost, GaussianDP) for cost in costs(mu))
+            if request.facts.bought and not are_gaussian:
+                refuse_to_buy(request, "the fit of a candidate")
 
             def excess(mu):
                 judged = judge(law.record(mu, costs(mu)), delta)[1]

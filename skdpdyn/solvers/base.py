@@ -92,6 +92,14 @@ class Solver(BaseEstimator, ABC):
         return False
 
     @property
+    def gaussian(self) -> bool:
+        """Whether its release costs what Gaussian noise does, whatever the problem is.
+
+        Beside such a release facts of a table can be bought, which the problem follows from.
+        """
+        return False
+
+    @property
     def takes_persons(self) -> bool:
         """Whether a record may be a person with several rows.
 

@@ -146,6 +146,7 @@ class NoisyGD(Solver):
     """
 
     maps_rows = True
+    gaussian = True
     takes_persons = True
     streams = True
     starts = True

@@ -185,6 +185,11 @@ class OutputPerturbation(Solver):
         return is_named(self.noise, "gamma")
 
     @property
+    def gaussian(self) -> bool:
+        """See `Solver`: with Gaussian noise."""
+        return not self.pure
+
+    @property
     def streams(self) -> bool:
         """See `Solver`: not where batches are drawn."""
         return not is_named(self.method, "permutation_sgd")

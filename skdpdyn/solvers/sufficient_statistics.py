@@ -56,6 +56,7 @@ class SufficientStatistics(Solver):
     (True, 0.2062)
     """
 
+    gaussian = True
     takes_persons = True
     streams = True
 

@@ -1,6 +1,6 @@
 """Columns of additive models: their public facts, and how rows become cells."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, compress
@@ -18,8 +18,18 @@ from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_r
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 _FLAGS = Levels((False, True))
-_PRIVATE = Levels((), learnt=True)
-_RANGED = NumberColumn(-1.0, 1.0, learnt=True)  # until its bounds are bought
+
+
+class OpenLevels(Levels):
+    """A column whose levels are still to be bought."""
+
+
+class OpenNumbers(NumberColumn):
+    """A column of numbers whose bounds are still to be bought: [-1, 1] stands for them."""
+
+
+OPEN_LEVELS = OpenLevels((), learnt=True)
+OPEN_NUMBERS = OpenNumbers(-1.0, 1.0)
 
 
 def public_columns(
@@ -49,14 +59,14 @@ def public_columns(
     text = [key for key, kind in zip(keys, kinds, strict=True) if is_text(kind)]
     bounded = model.bounds.keys() if isinstance(model.bounds, dict) else ()
     if model.categories is not None:
-        facts |= {key: _PRIVATE for key in text if key not in (*facts, *bounded)}
+        facts |= {key: OPEN_LEVELS for key in text if key not in (*facts, *bounded)}
     _check_text([key for key in text if key not in facts], bounded)
     for key, kind in zip(keys, kinds, strict=True):
         if kind.lower().startswith("bool") and key not in bounded:
             facts.setdefault(key, _FLAGS)
     numbers = [key for key in keys if key not in facts]
     for key, pair in _bounds(model.bounds, numbers, names, n_features).items():
-        facts[key] = _RANGED if np.isnan(pair[0]) else NumberColumn(*pair)
+        facts[key] = OPEN_NUMBERS if np.isnan(pair[0]) else NumberColumn(*pair)
     return tuple(facts[key] for key in keys)
 
 
@@ -76,9 +86,9 @@ def _check_text(keys, bounded):
         )
 
 
-def learns_ranges(columns: Sequence[NumberColumn | Levels]) -> list[int]:
-    """Return the columns of numbers whose bounds are bought."""
-    return [j for j, one in enumerate(columns) if isinstance(one, NumberColumn) and one.learnt]
+def is_open(column: NumberColumn | Levels) -> bool:
+    """Return whether the facts of a column are still to be bought."""
+    return isinstance(column, OpenLevels | OpenNumbers)
 
 
 def is_text(kind: str) -> bool:
@@ -92,18 +102,13 @@ def may_learn_levels(model: Any, columns: Sequence[NumberColumn | Levels] | None
         return False
     categories = model.categories
     may = any(map(is_auto, categories.values() if isinstance(categories, dict) else [categories]))
-    return may or learns_levels(columns or ()) > 0
-
-
-def learns_levels(columns: Sequence[NumberColumn | Levels]) -> int:
-    """Return the number of columns whose levels are bought."""
-    return sum(isinstance(one, Levels) and one.learnt and not one.lent for one in columns)
+    return may or any(isinstance(one, OpenLevels) for one in columns or ())
 
 
 def as_parameters(columns: Sequence[NumberColumn | Levels], keys: Iterable[Any]) -> dict[str, Any]:
-    """Return columns as the parameters that say the same, which cost nothing."""
+    """Return columns as the parameters that say the same, which cost nothing; none is open."""
     named = list(zip(keys, columns, strict=True))
-    levels = {key: replace(one, lent=True) for key, one in named if isinstance(one, Levels)}
+    levels = {key: Levels(one.levels, one.learnt) for key, one in named if isinstance(one, Levels)}
     bounds = {key: (one.low, one.high) for key, one in named if isinstance(one, NumberColumn)}
     return {"bounds": bounds, "categories": levels}
 
@@ -124,7 +129,7 @@ def _levels(model, keys):
 def public_levels(key: Hashable, levels: Any) -> Levels:
     """Return public levels of a column, or an error that says how to give them."""
     if is_auto(levels) or isinstance(levels, Levels):
-        return _PRIVATE if is_auto(levels) else levels
+        return OPEN_LEVELS if is_auto(levels) else levels
     levels = getattr(levels, "categories", levels)  # of a type with explicit levels
     listed = [] if isinstance(levels, str) else list(levels)
     listed = [level.item() if isinstance(level, np.generic) else level for level in listed]
@@ -166,6 +171,13 @@ def _bounds(bounds, numbers, names, n_features):
 
 def counted_columns(model: Any, n_features: int) -> tuple[NumberColumn | Levels, ...]:
     """Return the public facts of columns in some order, where only their number is known."""
+    tables = _lent(model)
+    if tables is not None:
+        if len(tables.columns) != n_features:
+            raise ValueError(
+                f"start has {len(tables.columns)} columns, and the data have {n_features}"
+            )
+        return tables.columns
     by_name = [*model.categories] if isinstance(model.categories, dict) else []
     if isinstance(model.bounds, dict):
         by_name += [key for key in model.bounds if key not in by_name]
@@ -182,10 +194,7 @@ def counted_columns(model: Any, n_features: int) -> tuple[NumberColumn | Levels,
 
 
 def expand(
-    model: Any,
-    columns: tuple[NumberColumn | Levels, ...] | None,
-    n_features: int,
-    strength: float,
+    model: Any, columns: tuple[NumberColumn | Levels, ...], named: bool, strength: float
 ) -> Expansion:
     """Return the public features that columns become, by public numbers alone.
 
@@ -193,23 +202,16 @@ def expand(
     ----------
     model : estimator
         Has ``interactions`` and ``monotonic_cst``.
-    columns : tuple or None
-        Columns; None: those of the parameters.
-    n_features : int
-        Their number.
+    columns : tuple
+        Columns.
+    named : bool
+        Whether they are those of data, in their order.
     strength : float
         See `skdpdyn.core.rules`.
     """
-    named = columns is not None
     tables = _lent(model)
     if tables is not None:
-        if len(tables.columns) != n_features:
-            raise ValueError(
-                f"start has {len(tables.columns)} columns, and the data have {n_features}"
-            )
         return tables
-    if columns is None:
-        columns = counted_columns(model, n_features)
     n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
     if not rules.expands(strength, n_numbers):
         straight = tuple(
@@ -268,8 +270,8 @@ def _as_lent(model, columns, names):
 def _alike(column, lent):
     if isinstance(column, NumberColumn):
         ends = (column.low, column.high), (getattr(lent, "low", None), getattr(lent, "high", None))
-        return isinstance(lent, NumberColumn) and (column.learnt or ends[0] == ends[1])
-    return column == lent or (column is _PRIVATE and isinstance(lent, Levels) and lent.learnt)
+        return isinstance(lent, NumberColumn) and (is_open(column) or ends[0] == ends[1])
+    return column == lent or (is_open(column) and isinstance(lent, Levels) and lent.learnt)
 
 
 def _pairs(model, columns, named):
@@ -345,49 +347,120 @@ def monotonic(model: Any, n_features: int) -> dict[int, int]:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def read_cells(model: Any, X: Any, *, reset: bool) -> Coded:
-    """Return rows as cells, or raise an error that quotes no record.
+class Table:
+    """Columns as they were read, which become cells once their facts are complete.
+
+    Parameters
+    ----------
+    columns : tuple
+        Their public facts, of which some may be open.
+    n_rows : int
+        Number of rows.
+    portions : callable
+        Of a number of rows at a time, or None for many, what yields places of rows, in order, and a
+        function of a column's number that returns its values there.
+    n_threads : int, default=1
+        Threads that make cells.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[NumberColumn | Levels, ...],
+        n_rows: int,
+        portions: Callable[[int | None], Iterator[tuple[slice, Callable[[int], Any]]]],
+        n_threads: int = 1,
+    ) -> None:
+        self.columns = columns
+        self.shape = (n_rows, len(columns))
+        self._portions = portions
+        self._n_threads = n_threads
+        self._seen: dict[int, tuple[Levels, np.ndarray]] = {}  # so that text is read once
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def portions(self) -> Iterator[tuple[slice, Callable[[int], np.ndarray]]]:
+        """Yield places of rows, in order, and a function that returns a column's numbers there."""
+        for part, take in self._portions(None):
+            yield part, lambda j, take=take: quoting_no_records(numbers_in, take(j))
+
+    def seen(self, places: Sequence[int]) -> list[tuple[Levels, np.ndarray]]:
+        """Return the levels that occur in columns, which are private, and each row's cell."""
+        ((_, take),) = self._portions(None)
+        self._seen = {j: quoting_no_records(seen_levels, take(j)) for j in places}
+        return [*self._seen.values()]
+
+    def coded(self, expansion: Expansion) -> Coded:
+        """Return rows as cells of tables."""
+        codes = np.empty(self.shape, expansion.code_dtype)
+
+        def write(portion):
+            part, take = portion
+            for j, column in enumerate(expansion.columns):
+                codes[part, j] = self._codes(j, column, part, take)
+
+        if self._n_threads > 1:
+            list(in_threads(write, self._portions(_AT_ONCE), self._n_threads))
+        else:
+            for portion in self._portions(_AT_ONCE):
+                write(portion)
+        return Coded(codes, expansion)
+
+    def _codes(self, j, column, part, take):
+        """Return cells of a column, by the levels that were seen in it where these were read."""
+        if j not in self._seen:
+            return quoting_no_records(codes_of, column, take(j))
+        levels, places = self._seen[j]
+        other = column.n_cells - 2
+        cells = np.append(column.codes(levels.levels), [other, other + 1])
+        return cells[places[part]]
+
+
+def read_cells(model: Any, X: Any) -> Coded:
+    """Return rows as cells of a fitted model, or raise an error that quotes no record.
 
     Parameters
     ----------
     model : estimator
-        Has ``bounds`` and ``categories``; once fitted, ``expansion_``.
+        Has ``bounds``, ``categories`` and ``expansion_``.
     X : array-like of shape (n_rows, n_features)
         Rows, with NaN or None where values are missing.
-    reset : bool
-        Whether the columns are those of a fit.
     """
-    n_rows, take, kinds = _reader(model, X, reset)
+    n_rows, take, _ = _reader(model, X, False)
+    columns = model.expansion_.columns
+    return Table(columns, n_rows, partial(of_memory, n_rows, take)).coded(model.expansion_)
+
+
+def read_table(model: Any, X: Any) -> Table:
+    """Return the columns of data in memory, and of their facts what is known, for a fit.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``bounds`` and ``categories``.
+    X : array-like of shape (n_rows, n_features)
+        Rows, with NaN or None where values are missing.
+    """
+    n_rows, take, kinds = _reader(model, X, True)
     names = getattr(model, "feature_names_in_", None)
-    if reset:
-        columns = public_columns(model, model.n_features_in_, names, kinds)
-        columns = _as_lent(model, columns, names)
-        expansion = Expansion(columns, 0, 0.0)
-    else:
-        expansion = model.expansion_
-    codes = np.empty((n_rows, len(expansion.columns)), expansion.code_dtype)
-
-    def write(first):
-        part = slice(first, first + _AT_ONCE)
-        for j, column in enumerate(expansion.columns):
-            codes[part, j] = quoting_no_records(_codes, column, take(part, j))
-
-    n_threads = threads_of(model.n_jobs, codes.size) if reset else 1
-    list(in_threads(write, range(0, n_rows, _AT_ONCE), n_threads))
-    cells = Coded(codes, expansion)
-    if reset and learns_ranges(expansion.columns):
-        every = slice(0, n_rows)
-        cells.portions = lambda: iter([(every, lambda j: numbers_in(take(every, j)))])
-    if reset:  # until levels are bought, all of them are "other"
-        private = [j for j, column in enumerate(expansion.columns) if column is _PRIVATE]
-        cells.private_levels = {
-            j: quoting_no_records(seen_levels, take(slice(None), j)) for j in private
-        }
-    return cells
+    columns = public_columns(model, model.n_features_in_, names, kinds)
+    columns = _as_lent(model, columns, names)
+    n_threads = threads_of(model.n_jobs, n_rows * len(columns))
+    return Table(columns, n_rows, partial(of_memory, n_rows, take), n_threads)
 
 
-def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]:
-    """Return the rows of a source as cells, by one pass over it, and its targets as they are.
+def of_memory(
+    n_rows: int, take: Callable[[slice, int], Any], at_once: int | None
+) -> Iterator[tuple[slice, Callable[[int], Any]]]:
+    """Yield places of rows in memory, and a function that takes a column's values there."""
+    step = n_rows if at_once is None else at_once
+    for first in range(0, n_rows, step):
+        part = slice(first, first + step)
+        yield part, partial(take, part)
+
+
+def streamed_table(model: Any, source: StreamedRows) -> tuple[Table, np.ndarray]:
+    """Return the columns of a source of rows, and its targets as they are.
 
     Parameters
     ----------
@@ -399,32 +472,20 @@ def streamed_cells(model: Any, source: StreamedRows) -> tuple[Coded, np.ndarray]
     names = source.feature_names
     (n_rows, n_features) = source.shape
     columns = _as_lent(model, public_columns(model, n_features, names, None), names)
-    if any(column is _PRIVATE for column in columns):
+    if any(isinstance(one, OpenLevels) for one in columns):
         raise ValueError(
             "categories='auto': levels are not looked for in rows that are read in order. Pass "
             "the rows as X and y"
         )
-    expansion = Expansion(columns, 0, 0.0)
-    codes = np.empty((n_rows, n_features), expansion.code_dtype)
-    targets = []
-    first = 0
-    for X, y in source.portions():
-        part = slice(first, first + len(X))
-        if part.stop > n_rows:
-            source.refuse_number(None)
-        for j, column in enumerate(columns):
-            codes[part, j] = quoting_no_records(_codes, column, X[:, j])
-        targets.append(y.values[y.codes] if isinstance(y, CodedLabels) else y)
-        first = part.stop
-    if first < n_rows:
-        source.refuse_number(first)
-    cells = Coded(codes, expansion)
-    cells.portions = partial(_portions_of, source)
-    return cells, np.concatenate(targets)
+    targets = [y.values[y.codes] if isinstance(y, CodedLabels) else y for _, y in source.portions()]
+    n_read = sum(map(len, targets))
+    if n_read != n_rows:
+        source.refuse_number(None if n_read > n_rows else n_read)
+    return Table(columns, n_rows, partial(_of_source, source)), np.concatenate(targets)
 
 
-def _portions_of(source):
-    """Yield places of the rows of a source, and a function of a column that returns its numbers."""
+def _of_source(source, _):
+    """Yield places of the rows of a source, and a function that takes a column's values there."""
     first = 0
     for X, _ in source.portions():
         yield slice(first, first + len(X)), lambda j, X=X: X[:, j].astype(np.float64)
@@ -437,48 +498,13 @@ def seen_levels(values: Any) -> tuple[Levels, np.ndarray]:
     return column, column.codes(values)
 
 
-def with_ranges(cells: Coded, pairs: np.ndarray) -> Coded:
-    """Return rows under the bounds that were bought, a pair for each column that has none."""
-    columns = list(cells.expansion.columns)
-    ranged = learns_ranges(columns)
-    codes = cells.codes.copy()
-    for j, (low, high) in zip(ranged, pairs.tolist(), strict=True):
-        columns[j] = NumberColumn(low, high, learnt=True)
-    expansion = Expansion(tuple(columns), 0, 0.0)
-    codes = codes.astype(expansion.code_dtype, copy=False)
-    for part, numbers_of in cells.portions():  # type: ignore[misc]
-        for j in ranged:
-            codes[part, j] = quoting_no_records(_codes, columns[j], numbers_of(j))
-    with_ends = Coded(codes, expansion)
-    with_ends.private_levels = cells.private_levels
-    return with_ends
+def kept(column: Levels, shown: np.ndarray) -> Levels:
+    """Return a column of those levels that show: others are "other"."""
+    return Levels(tuple(compress(column.levels, shown)), learnt=True)
 
 
-def with_levels(cells: Coded, shown: Sequence[np.ndarray]) -> Coded:
-    """Return rows under the levels of private columns that were bought.
-
-    Parameters
-    ----------
-    cells : Coded
-        Rows, with their ``private_levels``.
-    shown : sequence of ndarray of bool
-        For each private column, which of its cells are levels that show. Other levels are "other".
-    """
-    columns = list(cells.expansion.columns)
-    moved = {}
-    for (j, (column, places)), of in zip(cells.private_levels.items(), shown, strict=True):
-        to = np.where(of, np.cumsum(of) - 1, np.count_nonzero(of))
-        to[-1] = np.count_nonzero(of) + 1
-        columns[j] = Levels(tuple(compress(column.levels, of)), learnt=True)
-        moved[j] = to[places]
-    expansion = Expansion(tuple(columns), 0, 0.0)
-    codes = cells.codes.astype(expansion.code_dtype)
-    for j, of in moved.items():
-        codes[:, j] = of
-    return Coded(codes, expansion)
-
-
-def _codes(column, values):
+def codes_of(column: NumberColumn | Levels, values: Any) -> np.ndarray:
+    """Return the cell of each value of a column."""
     return column.codes(values if isinstance(column, Levels) else numbers_in(values))
 
 

@@ -1,27 +1,68 @@
-"""What is public of targets, bought: labels of classes, and bounds of numbers.
+"""Facts of a table that can be bought: classes, bounds of targets, ranges and levels of columns.
 
-Plans rest on them, so that they are bought first.
+Each is a release with shares of its own, and a small class: what it takes, and what it finds.
 """
 
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
-from skdpdyn.core.spending import Share
-from skdpdyn.training.family import Part
-from skdpdyn.training.parts import CLASS_COUNTS, FALSE, warn_of_others
-from skdpdyn.training.ranges import bought_ranges
-from skdpdyn.training.targets import Target, numbers_of
+from skdpdyn.core.expansion import Expansion, NumberColumn
+from skdpdyn.core.spending import Share, Spending, vocabulary_of
+from skdpdyn.data.coded import Coded
+from skdpdyn.data.local import rows_of
+from skdpdyn.data.ranges import Ranges
+from skdpdyn.privacy import Budget
+from skdpdyn.privacy._types import Mechanism
+from skdpdyn.training.additive import kept
+from skdpdyn.training.parts import CLASS_COUNTS, FALSE, LEVELS, warn_of_others
+from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
+from skdpdyn.training.reading import Reading
+from skdpdyn.training.targets import Targets, cells_of_labels, numbers_of
+from skdpdyn.training.values import Facts
 
 _FAR = 1e-6  # probability that bounds are far too wide, where nothing can be learnt
 _RANGES = "range of targets", "finer range of targets"
 _PAIRS = [0, 1], [-1, 1], [1, 2]
 
 
-class ClassLabels(Part):
+class Fact(ABC):
+    """A fact of a table that is open, and can be bought.
+
+    Attributes
+    ----------
+    name : str
+        The parameter in whose place it is bought.
+    """
+
+    name = ""
+
+    @abstractmethod
+    def shares(self, strength: float) -> dict[str, Share]:
+        """Return its shares by name, from public numbers alone."""
+
+    @abstractmethod
+    def buy(self, reading: Reading, facts: Facts, spending: Spending) -> Facts:
+        """Return the facts with this one."""
+
+    def records(
+        self, shares: dict[str, Share], budget: Budget, most_rows: int
+    ) -> dict[str, Mechanism]:
+        """Return the records of shares that buy no plain Gaussian release.
+
+        ``most_rows`` is that of a person; 1: every row is a record.
+        """
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class ClassLabels(Fact):
     """Classes, and how many records each has: one noisy count for each label of a public list.
 
     A record is in one of the cells -1, 0, 1, ... and "other", so that it adds a unit vector, and
@@ -30,38 +71,25 @@ class ClassLabels(Part):
     are no class keep their place and weigh nothing.
     """
 
-    fact = "classes"
+    targets: Targets
+    name = "classes"
 
-    def share(self, request):
-        """See `Part.share`: that of a base rate of two classes, whatever their number will be."""
-        return {CLASS_COUNTS: Share(rules.class_share(request.strength, 1))}
+    def shares(self, strength):
+        """See `Fact.shares`: that of a base rate of two classes, whatever their number will be."""
+        return {CLASS_COUNTS: Share(rules.class_share(strength, 1))}
 
-    def learn(self, learning, spending):
-        """See `Part.learn`: the plan has rested on it."""
-
-    def first(self, model, reading, request, spending):
-        """See `Part.first`: with the classes that show."""
-        targets = model.family.targets
-        rows = reading.rows(request.most_rows)
-        counts = rows.class_counts(targets.n_cells)
+    def buy(self, reading, facts, spending):
+        """See `Fact.buy`: the classes that show."""
+        n_cells = self.targets.n_cells
+        counts = reading.rows(partial(cells_of_labels, n_cells=n_cells)).class_counts(n_cells)
         noisy = spending.release(CLASS_COUNTS, counts, spending.per_square)
         std = spending.per_square * spending.noise_multiplier(CLASS_COUNTS)
-        classes, others = classes_of(noisy, std, targets.most > 2)
+        classes, others = classes_of(noisy, std, self.targets.most > 2)
         if others:
             warn_of_others(classes)
-        cells = classes + 1
-        codes = np.full(targets.n_cells, -1)
-        codes[cells] = np.arange(classes.size)
-        target = replace(
-            targets.of(model, None, classes),
-            values=reading.target.values,
-            encode=reading.target.encode,
-            bought=True,
-            codes=codes,
-            class_counts=(noisy[cells], std),
-            total=max(float(noisy[cells].sum()), std) if others else None,
-        )
-        return replace(reading, target=target)
+        noisy = noisy[classes + 1]
+        total = max(float(noisy.sum()), std) if others else None
+        return replace(facts, target=classes, counts=(noisy, std), total=total)
 
 
 def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarray, bool]:
@@ -104,35 +132,142 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
     return classes, bool(shown[0] == -1 or shown[-1] == last)
 
 
-class TargetRange(Part):
+@dataclass(frozen=True, eq=False)
+class TargetRange(Fact):
     """Bounds of targets that are numbers: the range of a column of one number a record."""
 
-    fact = "target_bounds"
+    targets: Targets
+    name = "target_bounds"
 
-    def share(self, request):
-        """See `Part.share`."""
-        size = rules.target_range_share(request.strength)
+    def shares(self, strength):
+        """See `Fact.shares`."""
+        size = rules.target_range_share(strength)
         parts = size * (1 - rules.FINER_PART), size * rules.FINER_PART
         return dict(zip(_RANGES, map(Share, parts), strict=True))
 
-    def learn(self, learning, spending):
-        """See `Part.learn`: the plan has rested on it."""
-
-    def first(self, model, reading, request, spending):
-        """See `Part.first`."""
-        targets = model.family.targets
-        as_read = reading.target.as_read
-        y = None if as_read[0] is None else numbers_of(as_read[0])
-        target = Target(y, request.loss, {}, encode=numbers_of)
-        rows = replace(reading, target=target).rows(request.most_rows)
-        parts = partial(rows.part_counts, of="targets")
-        counts = rows.octave_counts("targets"), parts
+    def buy(self, reading, facts, spending):
+        """See `Fact.buy`."""
+        rows = reading.rows(numbers_of)
+        counts = rows.octave_counts("targets"), partial(rows.part_counts, of="targets")
         of_rows = rows.n_records, rows.dtype.name
         pairs = bought_ranges(*counts, spending, *of_rows, _RANGES, _FAR)
-        bounds = targets.usable(*pairs[0].tolist())
-        target = replace(targets.of(model, as_read, bounds), bought=True)
-        return replace(reading, target=target)
+        return replace(facts, target=self.targets.usable(*pairs[0].tolist()))
 
 
-LABELS = ClassLabels()
-TARGET_RANGE = TargetRange()
+@dataclass(frozen=True, eq=False)
+class ColumnRanges(Fact):
+    """Ranges of columns of numbers, by which rows come to [-1, 1]; those that are NaN are bought.
+
+    All columns are counted in one pass over the rows.
+    """
+
+    pairs: np.ndarray
+    name = "bounds"
+
+    @property
+    def stand_in(self) -> Ranges:
+        """Ranges that are [-1, 1] where they are open."""
+        return Ranges(*np.where(np.isnan(self.pairs), [-1.0, 1.0], self.pairs).T)
+
+    def shares(self, strength):
+        """See `Fact.shares`."""
+        return shares_of_ranges(strength, int(np.isnan(self.pairs[:, 0]).sum()))
+
+    def buy(self, reading, facts, spending):
+        """See `Fact.buy`."""
+        rows = reading.rows()
+        pairs = self.pairs.copy()
+        of = np.isnan(self.pairs[:, 0])
+
+        def parts(ends, split):
+            all_ends = np.zeros_like(pairs)
+            is_split = np.zeros_like(of)
+            all_ends[of] = ends
+            is_split[of] = split
+            return rows.part_counts(all_ends, is_split)[of]
+
+        octaves = rows.octave_counts()[of]
+        pairs[of] = bought_ranges(octaves, parts, spending, rows.n_records, rows.dtype.name)
+        return replace(facts, ranges=Ranges(*pairs.T))
+
+
+@dataclass(frozen=True, eq=False)
+class TableBounds(Fact):
+    """Bounds of columns of a table, one column at a time: missing values count nowhere."""
+
+    places: Sequence[int]
+    name = "bounds"
+
+    def shares(self, strength):
+        """See `Fact.shares`."""
+        return shares_of_ranges(strength, len(self.places))
+
+    def buy(self, reading, facts, spending):
+        """See `Fact.buy`."""
+        of_octaves = self._counts(reading, lambda _, rows: rows.octave_counts())
+
+        def parts(pairs, split):
+            return self._counts(
+                reading, lambda k, rows: rows.part_counts(pairs[k : k + 1], split[k : k + 1])
+            )
+
+        pairs = bought_ranges(of_octaves, parts, spending, reading.shape[0]).tolist()
+        columns = list(facts.columns)
+        for j, (low, high) in zip(self.places, pairs, strict=True):
+            columns[j] = NumberColumn(low, high)
+        return replace(facts, columns=tuple(columns))
+
+    def _counts(self, reading, of):
+        """Return sums over portions of rows of what is counted in the rows of one column."""
+        table = reading.X
+        unit = 2.0 ** (53 - len(table).bit_length())  # sums of its multiples are exact
+        weights = None if reading.weights is None else np.floor(reading.weights * unit) / unit
+        total: Any = 0
+        for part, numbers_of_column in table.portions():
+            rows_in = partial(
+                rows_of,
+                y=None,
+                codes=reading.persons,
+                most_rows=reading.most_rows,
+                equal=reading.equal_rows,
+                weight=None if weights is None else weights[part],
+            )
+            rows = (rows_in(numbers_of_column(j)[:, None]) for j in self.places)
+            total = total + np.vstack([of(k, one) for k, one in enumerate(rows)])
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnLevels(Fact):
+    """Levels of columns, by noisy counts of those that occur.
+
+    A record is in one cell of each of c columns, so that it moves counts as it does
+    `skdpdyn.training.parts.Distributions` of c columns. Which levels have counts is private: see
+    `skdpdyn.privacy.Vocabulary`.
+    """
+
+    places: Sequence[int]
+    name = "categories"
+
+    def shares(self, strength):
+        """See `Fact.shares`."""
+        return {LEVELS: Share(rules.levels_share(strength, len(self.places)))}
+
+    def buy(self, reading, facts, spending):
+        """See `Fact.buy`: the levels that stand out."""
+        seen = reading.X.seen(self.places)
+        expansion = Expansion(tuple(column for column, _ in seen), 0, 0.0)
+        cells = Coded(np.column_stack([places for _, places in seen]), expansion)
+        counts = reading.rows(X=cells).cell_counts()
+        ends = expansion.starts[1:]
+        counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
+        most_levels = 1 if reading.persons is None else reading.most_rows
+        shows = spending.vocabulary(LEVELS, counts, len(seen), most_levels)
+        columns = list(facts.columns)
+        for j, (column, _), of in zip(self.places, seen, np.split(shows, ends[:-1]), strict=True):
+            columns[j] = kept(column, of)
+        return replace(facts, columns=tuple(columns))
+
+    def records(self, shares, budget, most_rows):
+        """See `Fact.records`."""
+        return {LEVELS: vocabulary_of(shares[LEVELS], budget, len(self.places), most_rows)}

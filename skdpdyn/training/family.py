@@ -20,14 +20,7 @@ class Part(ABC):
     To add one, write both methods, and name the part in a recipe of `skdpdyn.training.recipe`,
     or as ``units`` of a `Family`. ``request`` and ``learning`` are values of
     `skdpdyn.training.values`.
-
-    Attributes
-    ----------
-    fact : str
-        The parameter of public facts in whose place it is bought, for reports.
     """
-
-    fact = ""
 
     @abstractmethod
     def share(self, request: Any) -> dict[str, Share]:
@@ -36,13 +29,6 @@ class Part(ABC):
     @abstractmethod
     def learn(self, learning: Any, spending: Spending) -> None:
         """Buy it, if ``spending`` has its share, and note the result."""
-
-    def first(self, model: Any, reading: Any, request: Any, spending: Spending) -> Any:
-        """Buy what the plan itself rests on, if it does; return what was read, under it.
-
-        ``reading`` is a `skdpdyn.training.reading.Reading`.
-        """
-        return reading
 
 
 class TargetUnits(Part):

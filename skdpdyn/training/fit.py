@@ -16,76 +16,70 @@ from skdpdyn.support.blas import threads_of
 from skdpdyn.support.progress import Progress
 from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import FittedConditioning
-from skdpdyn.training.parameters import check_equal_rows, check_persons, checked, weights_of
+from skdpdyn.training.parameters import check_equal_rows, check_persons, checked
 from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.plan import plan
-from skdpdyn.training.preparation import bought_facts, resolved
+from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.reading import Beside, Reading, read
+from skdpdyn.training.request import request_of
+from skdpdyn.training.targets import Target
 from skdpdyn.training.values import Learning, Plan
 
 
 def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     """Read the records, run the plan, and set the released results on the estimator."""
-    groups = beside.groups
     equal_rows = check_equal_rows(model, beside.equal_rows, beside.groups)
-    unit = unit_of(groups, beside.unit)
+    unit = unit_of(beside.groups, beside.unit)
     check_random_state(model.random_state)
     checked(apply_schema(model))
-    with read(model, X, y, groups, beside.exposure, beside.weight) as reading:
-        weights = weights_of(model, beside.weight, reading.X.shape[0])
-        if weights is not None and reading.elsewhere:
-            raise ValueError("sample_weight needs all rows in memory: pass arrays, or no weights")
-        reading = replace(reading, equal_rows=equal_rows, weights=weights)
-        if groups is not None:
+    with read(model, X, y, replace(beside, equal_rows=equal_rows)) as reading:
+        if beside.groups is not None:
             check_persons(model)
-        reading, request = resolved(model, reading)
-        planned = plan(request)
-        _check_estimand(planned.request, groups, equal_rows)
-        _check_source(model, planned, reading)
-        (generator,) = generators(model.random_state)
-        warn_of_weak_budget(planned.budget, planned.request.n_samples)
-        spending = Spending(planned.budget, planned.shares, generator)
-        for part in planned.parts:
-            before = reading
-            reading = part.first(model, reading, planned.request, spending)
-            if reading is not before:  # the plan rests on it
-                declared = planned
-                planned = plan(resolved(model, reading)[1])
-                declared.check_same_cost(planned)
-        if model.verbose:
-            _print_plan(model, planned)
-        learning = _learning(planned, reading, model.n_jobs)
-        spending.shares = planned.shares
-        spending.n_threads = learning.rows.n_threads
-        with Progress(
-            planned.n_before_training, "conditioning", model.verbose
-        ) as spending.progress:
-            for part in planned.parts:
-                part.learn(learning, spending)
-        spending.progress = None
-        _train(learning, spending, model.verbose, reading.elsewhere)
+        # Stage 1: what is public of the table, all of it
+        purchase = Purchase.of(model, *reading.shape, reading.form, reading.y)
+        declared = plan(purchase.request)
+        _check_run(model, declared, reading)
+        warn_of_weak_budget(declared.budget, declared.request.n_samples)
+        spending = Spending(declared.budget, declared.shares, *generators(model.random_state))
+        facts = purchase.buy(reading, spending)
+        # Stage 2: the fit of somebody who has given all facts
+        planned = declared
+        if purchase.open:
+            planned = plan(request_of(model, *reading.shape, reading.form, facts))
+        learning = learn(model, planned, reading, spending)
         _publish(model, learning, spending, unit)
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
 
 
-def _check_estimand(request, groups, equal_rows):
-    """Refuse predictions of a mean row where there are none, or where nothing buys them."""
-    if not request.of_rows:
-        return
-    if groups is None or equal_rows:
+def learn(model: Any, planned: Plan, reading: Reading, spending: Spending) -> Learning:
+    """Run a plan whose facts are complete, and return what was learnt."""
+    if model.verbose:
+        _print_plan(model, planned)
+    target = reading.target(model, planned.request.facts)
+    learning = _learning(planned, reading, target, model.n_jobs)
+    spending.shares = planned.shares
+    spending.n_threads = learning.rows.n_threads
+    with Progress(planned.n_before_training, "conditioning", model.verbose) as spending.progress:
+        for part in planned.parts:
+            part.learn(learning, spending)
+    spending.progress = None
+    _train(learning, spending, model.verbose, reading.elsewhere)
+    return learning
+
+
+def _check_run(model, planned, reading):
+    """Refuse data that the solver cannot learn from, and predictions that nothing buys."""
+    request = planned.request
+    solver = request.solver
+    if request.of_rows and (reading.persons is None or reading.equal_rows):
         raise ValueError(
             "estimand='rows' is of persons whose rows weigh 1/k: pass groups=ids, and no equal_rows"
         )
-    if not request.recipe.after:
+    if request.of_rows and not request.recipe.after:
         raise ValueError(
             "estimand='rows' needs the default solver, and records that pay for slopes: use "
             "solver='auto', and more records or a larger epsilon"
         )
-
-
-def _check_source(model, planned, reading):
-    """Refuse rows from a source that the solver cannot learn from."""
-    solver = planned.request.solver
     if reading.elsewhere and not (solver.streams or (reading.X.draws and solver.draws)):
         raise ValueError(
             f"solver={model.solver!r} needs all rows in memory, and X is a "
@@ -93,23 +87,30 @@ def _check_source(model, planned, reading):
         )
 
 
-def _learning(planned: Plan, reading: Reading, n_jobs: Any) -> Learning:
+def _learning(planned: Plan, reading: Reading, target: Target, n_jobs: Any) -> Learning:
     """Return the initial state of a fit: rows in as many threads as they may take."""
     request = planned.request
-    target = reading.target
-    rows: Any = reading.rows(request.most_rows)
-    if request.expansion is not None:
-        rows = rows.with_expansion(request.expansion)
+    facts = planned.request.facts
+    cells = None if request.expansion is None else reading.X.coded(request.expansion)
+    rows: Any = reading.learnt_rows(target, cells)
     width = min(request.n_features, 32) if request.is_sparse else request.n_features
     rows.n_threads = threads_of(n_jobs, request.n_samples * width)
-    cells = rows if CLASS_COUNTS in planned.shares and target.class_counts is None else None
+    counted = CLASS_COUNTS in planned.shares and facts.counts is None
+    labels = rows if counted else None
     if target.codes is not None:
         rows = rows.with_classes(target.codes)
-    if target.total is not None and request.least_weight == 1:
-        rows = rows.with_total(target.total)
-    target.forget_numbers()  # rows have them, and have them in learnt units soon
+    if facts.total is not None and request.least_weight == 1:
+        rows = rows.with_total(facts.total)
+    if request.ranges is not None:
+        rows = rows.with_ranges(request.ranges)
     return Learning(
-        planned, rows, target, request.recipe, cells, class_weights=target.class_weights
+        planned,
+        rows,
+        replace(target, values=None, exposure=None),  # rows have them
+        request.recipe,
+        labels,
+        class_weights=target.class_weights,
+        class_counts=facts.counts,
     )
 
 
@@ -145,7 +146,7 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
     if planned.record is None:
         planned.check_spent(record)
     forget_fit(model)
-    model._publish_plan(replace(planned, mechanism=record), learning.target.leaks, unit)
+    model._publish_plan(replace(planned, mechanism=record), request.facts.leaks, unit)
     ran = learning.recipe.attributes(request, learning.record, spending)
     for name, value in (_public(learning) | ran).items():
         setattr(model, name, value)
@@ -167,7 +168,7 @@ def _public(learning):
         "data_norm_": request.data_norm * request.room,
         "intercept_scaling_": objective.intercept_scaling,
         "solver_": names[0] if names else type(request.solver).__name__,
-        "bought_": bought_facts(learning.plan.parts, request, learning.plan.shares),
+        "bought_": request.facts.parts_of_mu,
         "start_": None if request.start is None else request.start.label,
         "conditioning_": None
         if row_map is None

@@ -9,21 +9,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import Loss
 from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending, total_of
 from skdpdyn.data.base import Rows, target_rounding
-from skdpdyn.data.coded import Coded
-from skdpdyn.data.local import rows_of
-from skdpdyn.data.ranges import Ranges
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
-from skdpdyn.training.additive import learns_levels, learns_ranges, with_levels, with_ranges
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.training.family import Part, TargetUnits
-from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
-from skdpdyn.training.reading import Reading
 from skdpdyn.training.start import encoded
-from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Request
+from skdpdyn.training.values import BASE_RATE_DROWNS, Learning
 
 DISTRIBUTIONS = "column distributions"
 LEVELS = "levels of columns"
@@ -34,86 +27,6 @@ TARGET_SCALE = "target scale"
 SECOND_RATE = "second base rate"
 MEAN_RESIDUAL = "mean residual"
 FALSE = 1e-4  # probability that an empty cell of labels stands out
-
-
-class ColumnRanges(Part):
-    """Ranges of columns of numbers, public or bought, by which rows come to [-1, 1]."""
-
-    fact = "bounds"
-
-    def share(self, request):
-        """See `Part.share`."""
-        if not request.buys_ranges:
-            return {}
-        if request.expansion is not None:
-            return shares_of_ranges(request.strength, len(learns_ranges(request.expansion.columns)))
-        return shares_of_ranges(request.strength, int(np.isnan(request.open_ranges).sum()) // 2)
-
-    def first(self, model, reading: Reading, request: Request, spending: Spending) -> Reading:
-        """See `Part.first`: of additive models, return rows whose cells rest on what is bought."""
-        if request.expansion is None or not self.share(request):
-            return reading
-        if not request.recipe.adapts:
-            raise ValueError(
-                f"bounds='auto': solver={request.solver!r} under bound={request.bound!r} plans its "
-                "noise before bounds are known. Use solver='auto' and bound='tightest'"
-            )
-        cells = reading.X
-        ranged = learns_ranges(reading.X.expansion.columns)
-
-        unit = 2.0 ** (53 - len(cells).bit_length())  # sums of its multiples are exact
-        of_rows = None if reading.weights is None else np.floor(reading.weights * unit) / unit
-
-        def counts(of):
-            total: Any = 0
-            for part, numbers_of in cells.portions():
-                weights = None if of_rows is None else of_rows[part]
-                rows_in = partial(
-                    rows_of, y=None, codes=reading.persons, most_rows=request.most_rows
-                )
-                rows = (
-                    rows_in(numbers_of(j)[:, None], equal=reading.equal_rows, weight=weights)
-                    for j in ranged
-                )
-                total = total + np.vstack([of(k, one) for k, one in enumerate(rows)])
-            return total
-
-        def parts(pairs, split):
-            return counts(lambda k, rows: rows.part_counts(pairs[k : k + 1], split[k : k + 1]))
-
-        of_octaves = counts(lambda _, rows: rows.octave_counts())
-        pairs = bought_ranges(of_octaves, parts, spending, request.n_samples)
-        return replace(reading, X=with_ranges(cells, pairs))
-
-    def learn(self, learning, spending):
-        """See `Part.learn`."""
-        request = learning.plan.request
-        if request.expansion is not None:
-            return
-        ranges = Ranges(*ranges_of(learning.rows, request.open_ranges, spending).T)
-        if not request.fit_intercept:
-            ranges = ranges.around_zero()
-        learning.rows = learning.rows.with_ranges(ranges)
-
-
-def ranges_of(rows: Rows, public: np.ndarray, spending: Spending) -> np.ndarray:
-    """Return ranges of columns, of which those that are NaN are bought."""
-    pairs = public.copy()
-    of = np.isnan(public[:, 0])
-    if not of.any():
-        return public
-
-    def parts(ends, split):
-        all_ends = np.zeros_like(pairs)
-        is_split = np.zeros_like(of)
-        all_ends[of] = ends
-        is_split[of] = split
-        return rows.part_counts(all_ends, is_split)[of]
-
-    octaves = rows.octave_counts()[of]
-    n_records = rows.n_records
-    pairs[of] = bought_ranges(octaves, parts, spending, n_records, rows.dtype.name)
-    return pairs
 
 
 class RowsMap(Part):
@@ -190,51 +103,6 @@ class Distributions(Part):
         learning.rows = rows.with_expansion(
             expansion.with_distributions(parts, std / n_samples, *steps)
         )
-
-
-class ColumnLevels(Part):
-    """Levels of columns, by noisy counts of those that occur: bought first, for they make columns.
-
-    A record is in one cell of each of c columns, so that it moves counts as it does `Distributions`
-    of c columns. Which levels have counts is private: see `skdpdyn.privacy.Vocabulary`.
-    """
-
-    fact = "categories"
-
-    def share(self, request):
-        """See `Part.share`."""
-        n_columns = learns_levels(request.expansion.columns)
-        if request.start is not None or not n_columns:
-            return {}
-        if not request.recipe.adapts:
-            raise ValueError(
-                f"categories='auto': solver={request.solver!r} under bound={request.bound!r} "
-                "plans its noise before levels are known. Use solver='auto' and bound='tightest'"
-            )
-        return {LEVELS: Share(rules.levels_share(request.strength, n_columns))}
-
-    def learn(self, learning, spending):
-        """See `Part.learn`: the plan has rested on it."""
-
-    def first(self, model, reading: Reading, request: Request, spending: Spending) -> Reading:
-        """See `Part.first`: return the rows read under the levels that stand out."""
-        if not self.share(request):
-            return reading
-        return with_bought_levels(reading, request.most_rows, spending)
-
-
-def with_bought_levels(reading: Reading, most_rows: int, spending: Spending) -> Reading:
-    """Return cells read under the levels of private columns that stand out, which are bought."""
-    cells = reading.X
-    expansion = Expansion(tuple(column for column, _ in cells.private_levels.values()), 0, 0.0)
-    codes = np.column_stack([places for _, places in cells.private_levels.values()])
-    rows: Any = replace(reading, X=Coded(codes, expansion)).rows(most_rows)
-    counts = rows.cell_counts()
-    ends = expansion.starts[1:]
-    counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
-    most_levels = 1 if reading.persons is None else most_rows
-    shows = spending.vocabulary(LEVELS, counts, len(cells.private_levels), most_levels)
-    return replace(reading, X=with_levels(cells, np.split(shows, ends[:-1])))
 
 
 def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) -> bool:
@@ -438,9 +306,9 @@ def _noisy_shares(learning, spending):
     number, or the sum of the counts where labels that are no class stand out. Where labels were
     bought, their counts are these.
     """
-    if learning.target.class_counts is None:
+    if learning.class_counts is None:
         _count_classes(learning, spending)
-    counts, std = learning.target.class_counts
+    counts, std = learning.class_counts
     mass = learning.rows.mass
     shares = 1 / counts.size + (counts - counts.mean()) / mass
     return shares, std * math.sqrt(1 - 1 / counts.size) / mass
@@ -449,9 +317,9 @@ def _noisy_shares(learning, spending):
 def _count_classes(learning, spending):
     """Buy the counts of classes; where other labels stand out, they are what records weigh."""
     classes = learning.target.attributes["classes_"]
-    counts, std, others = counted_classes(CLASS_COUNTS, learning.cells, classes, spending)
-    learning.cells = None
-    learning.target.class_counts = counts, std
+    counts, std, others = counted_classes(CLASS_COUNTS, learning.labels, classes, spending)
+    learning.labels = None
+    learning.class_counts = counts, std
     if others and learning.plan.request.least_weight == 1:
         learning.rows = learning.rows.with_total(max(float(counts.sum()), std))
 
@@ -632,9 +500,7 @@ class StartingPoint(Part):
         learning.start = theta if np.all(np.isfinite(theta)) else np.zeros_like(theta)
 
 
-COLUMN_LEVELS = ColumnLevels()
 CELLS = Distributions()
-COLUMN_RANGES = ColumnRanges()
 ROWS_MAP = RowsMap()
 CLASS_WEIGHTS = ClassWeights()
 ROWS_CURVATURE = Curvature()

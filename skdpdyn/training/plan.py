@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import NoReturn
 
 from skdpdyn.core.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.core.rules import strength_of
@@ -16,6 +17,12 @@ from skdpdyn.training.family import Part
 from skdpdyn.training.start import largest_start
 from skdpdyn.training.values import Plan, Request
 
+_GIVEN = {
+    "classes": "classes=[...]",
+    "target_bounds": "target_bounds=(low, high)",
+    "bounds": "bounds=[(low, high), ...]",
+    "categories": "categories={column: [levels]}",
+}
 _LARGEST_STRENGTH = 2.0**39  # sums of all records are beyond what `largest_point` takes from here
 
 
@@ -33,8 +40,6 @@ def plan(request: Request) -> Plan:
     CalibrationError
         If no noise is known to meet the budget.
     """
-    if request.buys_targets and not request.recipe.composes:
-        request.family.loss_of(None)  # refuses where the cost depends on it
     parts = request.recipe.parts(request)
     shares, left, n_before_training = _shares(request, parts)
     budget = request.budget
@@ -62,6 +67,8 @@ def plan(request: Request) -> Plan:
                 f"conditioning={request.conditioning!r}: no noise is known to meet the budget "
                 "with it"
             )
+        if request.facts.bought:
+            guarantee = _of_whole_budget(request, guarantee)
     return Plan(
         mechanism=mechanism,
         bound=bound,
@@ -78,14 +85,42 @@ def plan(request: Request) -> Plan:
     )
 
 
+def _of_whole_budget(request: Request, guarantee: Guarantee) -> Guarantee:
+    """Return the cost where facts are bought first: the whole budget, whatever they will be.
+
+    Gaussian releases compose though each follows from those before it, as long as all mu^2 add up
+    to no more. Of other costs this is not proven here.
+    """
+    if not (request.solver.gaussian and isinstance(guarantee, GaussianDP)):
+        refuse_to_buy(request)
+    budget = request.budget
+    return GaussianDP(budget.mu, budget.adjacency, budget.failure)
+
+
+def refuse_to_buy(request: Request, spender: str = "") -> NoReturn:
+    """Raise an error that names the facts that are open, and how to give them.
+
+    ``spender`` is what takes the rest of the budget; "": the solver.
+    """
+    given = ", ".join(_GIVEN[fact] for fact in request.facts.bought)
+    raise ValueError(
+        f"{', '.join(request.facts.bought)}: {spender or request.spent_by} is no Gaussian release, "
+        f"beside which facts of a table can be bought. Pass {given}; or use solver='auto' and "
+        "bound='tightest', which buy what is not given"
+    )
+
+
 def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share], float, int]:
     """Return the shares by name, the share left for training, and the releases before it."""
     recipe = request.recipe
+    spent = request.facts.spent
     shares = dict[str, Share]()
     for part in (*parts, *recipe.after):
         for name, share in part.share(request).items():
-            shares.setdefault(name, share)
+            if name not in spent:  # counts that told classes serve for them, too
+                shares.setdefault(name, share)
     shares, left = recipe.divided(request, shares)
+    shares = spent | shares
     after = {name for part in recipe.after for name in part.share(request)}
     n_before = sum(share.n_releases for name, share in shares.items() if name not in after)
     return shares, left, n_before

@@ -1,6 +1,6 @@
 """Reading: X, y, groups and exposure become rows that a fit sums, and the target."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,16 +11,16 @@ from sklearn.base import is_regressor
 
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
-from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import arrays_of, canonical_rows
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.training.additive import read_cells, streamed_cells
+from skdpdyn.training.additive import Table, read_table, streamed_table
 from skdpdyn.training.base import DTYPES, validated
 from skdpdyn.training.originals import Originals
-from skdpdyn.training.targets import Target, as_labels
-from skdpdyn.training.values import DataFacts
+from skdpdyn.training.parameters import most_rows_of, weights_of
+from skdpdyn.training.targets import Target, as_labels, exposures
+from skdpdyn.training.values import Facts, Form
 
 _CHANGED = (
     "the data changed during the fit: X, y or what goes with them was written to, or was computed "
@@ -51,27 +51,33 @@ class Beside:
 
 @dataclass(frozen=True)
 class Reading:
-    """Checked rows with their targets, before a fit asks for sums over them.
+    """Checked data as they were read, before their facts are complete.
 
     Attributes
     ----------
-    X : ndarray, CSR array or Rows
-        Rows in memory, or a source of rows.
-    target : Target
-        The targets.
+    X : ndarray, CSR array, Table or Rows
+        Rows in memory, the columns of an additive model, or a source of rows.
+    y : ndarray of shape (n_rows,) or None
+        Targets; None where a source has them.
+    exposure : array-like or None
+        Exposure of each row in memory.
     persons : ndarray of shape (n_rows,) or None
         Number of each row's person; None: every row is a record.
     equal_rows : bool
         Whether all rows of persons weigh the same, not 1/k.
     weights : ndarray of shape (n_rows,) or None
         Weights of rows, in [0, 1]; None: they were given none.
+    most_rows : int
+        Public bound on the rows of a record, which sums leave room for.
     """
 
     X: Any
-    target: Target
-    persons: np.ndarray | None
+    y: np.ndarray | None = None
+    exposure: Any = None
+    persons: np.ndarray | None = None
     equal_rows: bool = False
     weights: np.ndarray | None = None
+    most_rows: int = 1
 
     @property
     def elsewhere(self) -> bool:
@@ -79,58 +85,72 @@ class Reading:
         return isinstance(self.X, Rows)
 
     @property
-    def columns(self) -> Any:
-        """Public facts of the columns of an additive model; None for others."""
-        return self.X.expansion.columns if isinstance(self.X, Coded) else None
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Public numbers of records and columns."""
         n_rows, n_features = self.X.shape
-        n_features = n_features if self.columns is None else len(self.columns)
         return n_rows if self.persons is None else int(self.persons.max()) + 1, n_features
 
     @property
-    def facts(self) -> DataFacts:
-        """Return the public facts of the data beside their shape."""
+    def form(self) -> Form:
+        """Return what is public by the form of the data, beside their shape."""
         elsewhere = self.elsewhere
-        return DataFacts(
-            self.target.loss,
+        return Form(
             self.X.is_sparse if elsewhere else sparse.issparse(self.X),
-            (self.X if elsewhere else self.target).has_exposure,
+            self.X.has_exposure if elsewhere else self.exposure is not None,
             elsewhere and not self.X.draws,
-            self.columns,
-            self.target.bought,
+            self.X.columns if isinstance(self.X, Table) else None,
+            "i" if self.y is None else self.y.dtype.kind,
+            self.equal_rows,
         )
 
-    def rows(self, most_rows: int) -> Rows:
-        """Return the rows with the targets as the loss takes them."""
-        target = self.target
-        if not self.elsewhere:
-            return rows_of(
-                self.X,
-                target.values,
-                self.persons,
-                most_rows,
-                exposure=target.exposure,
-                equal=self.equal_rows,
-                weight=self.weights,
-            )
-        rows = self.X.with_targets(target.encode)
-        rows.most_rows = most_rows  # leaves as much room as an array: same bits
+    def target(self, model: Any, facts: Facts) -> Target:
+        """Return the targets as the loss takes them, once their facts are complete."""
+        y = None if self.elsewhere else self.y
+        return model.family.targets.encoded(model, y, self.exposure, facts)
+
+    def rows(self, encode: Callable[[Any], Any] | None = None, X: Any = None) -> Rows:
+        """Return rows whose targets a function makes of y; None: no sum asks for targets.
+
+        ``X``: other rows in memory, of the same records. Of a table rows have no columns.
+        """
+        if self.elsewhere:
+            return self._from_source(no_targets if encode is None else encode)
+        return self._in_memory(X, None if encode is None else encode(self.y))
+
+    def learnt_rows(self, target: Target, X: Any = None) -> Rows:
+        """Return rows with targets and exposures as the loss takes them; ``X`` as in `rows`."""
+        if self.elsewhere:
+            return self._from_source(target.encode)
+        return self._in_memory(X, target.values, target.exposure)
+
+    def _from_source(self, encode):
+        rows = self.X.with_targets(encode)
+        rows.most_rows = self.most_rows  # leaves as much room as an array: same bits
         return rows
+
+    def _in_memory(self, X, y, exposure=None):
+        X = self.X if X is None else X
+        if isinstance(X, Table):  # a stand-in of zeros, which takes no memory
+            X = np.broadcast_to(np.zeros((1, 1)), (len(X), 1))
+        persons = self.persons, self.most_rows
+        return rows_of(X, y, *persons, exposure, self.equal_rows, weight=self.weights)
+
+
+def no_targets(y: Any) -> np.ndarray:
+    """Return a target for each row that no sum asks for."""
+    return np.zeros(len(y))
 
 
 @contextmanager
-def read(
-    model: Any, X: Any, y: Any, groups: Any, exposure: Any, weight: Any = None
-) -> Iterator[Reading]:
+def read(model: Any, X: Any, y: Any, beside: Beside) -> Iterator[Reading]:
     """Yield the data of an estimator, checked; errors quote no record.
 
     Sets what scikit-learn's validation sets of columns on the estimator. At the end, refuses data
     that changed in between, also weights, and frees the resources of a source of rows.
     """
     originals = Originals()
+    groups = beside.groups
+    exposure = beside.exposure
     elsewhere = type(X) is not np.ndarray and (is_collection(X) or isinstance(X, Rows))
     expands = model.family.expand is not None
     if expands and elsewhere and not isinstance(X, StreamedRows):
@@ -145,21 +165,32 @@ def read(
         y = None
         exposure = None
     if isinstance(X, Rows):
-        target = _source(model, X, y, groups, exposure)
+        _refuse_beside(model, X, y, groups, exposure)
+        y = None
         if expands:
-            X, target = _streamed_cells(model, X)
+            X, y, exposure = _streamed_table(model, X)
     else:
-        X, target = _arrays(model, X, y, exposure, originals)
+        X, y, exposure = _arrays(model, X, y, exposure, originals)
     with closing(X) if isinstance(X, Rows) else nullcontext():
+        weights = _weights(model, beside.weight, X)
         codes = None if groups is None else person_codes(groups, X.shape[0])
-        originals.add(groups, exposure, weight)
-        yield Reading(X, target, codes)
+        originals.add(groups, beside.exposure, beside.weight)
+        reading = Reading(X, y, exposure, codes, beside.equal_rows, weights)
+        yield replace(reading, most_rows=most_rows_of(model, reading.shape[0]))
         if originals.changed() or (isinstance(X, Rows) and X.changed()):
             raise ValueError(_CHANGED)
 
 
-def _source(model, X, y, groups, exposure):
-    """Return the target of a source of rows; refuse arguments that it cannot be fitted with."""
+def _weights(model, sample_weight, X):
+    """Return weights of rows, which a source of rows does not take."""
+    weights = weights_of(model, sample_weight, X.shape[0])
+    if weights is not None and isinstance(X, Rows):
+        raise ValueError("sample_weight needs all rows in memory: pass arrays, or no weights")
+    return weights
+
+
+def _refuse_beside(model, X, y, groups, exposure):
+    """Refuse a source of rows that cannot be fitted with, or arguments beside it."""
     name = type(X).__name__
     if y is not None:
         raise ValueError(f"y must be None: X is a {name}, which has targets")
@@ -175,17 +206,15 @@ def _source(model, X, y, groups, exposure):
         )
     if isinstance(X, LocalRows):
         raise TypeError(f"X is a {name}: pass arrays that are in memory as X and y")
-    target = model.family.targets.read(model, None)
     _know_columns(model, X.shape[1], getattr(X, "feature_names", None))
-    return target
 
 
 def _arrays(model, X, y, exposure, originals):
-    """Return rows in memory and the target."""
+    """Return rows in memory, their targets, and exposures beside them."""
     y = as_labels(y, getattr(model, "classes", None))
     if model.family.expand is not None:
         originals.add(y)
-        return _cells(model, X, y, exposure)
+        return _table(model, X, y, exposure)
     if _are_plain(X, y, originals):
         _know_columns(model, X.shape[1], None)
     else:
@@ -193,10 +222,7 @@ def _arrays(model, X, y, exposure, originals):
         X, y = validated(model, X, y, accept_sparse="csr", **options)
         X = canonical_rows(X)
         originals.add(*arrays_of(X), y)
-    target = model.family.targets.read(model, y, exposure)
-    if target.values is None:
-        return X, target
-    return X, replace(target, values=target.values.astype(X.dtype, copy=False))
+    return X, model.family.targets.read(y), _exposures(exposure, y)
 
 
 def _are_plain(X, y, originals):
@@ -208,22 +234,27 @@ def _are_plain(X, y, originals):
     )
 
 
-def _cells(model, X, y, exposure):
-    """Return rows as cells of public tables, and the target."""
-    cells = read_cells(model, X, reset=True)
+def _table(model, X, y, exposure):
+    """Return the columns of an additive model, and the targets."""
+    table = read_table(model, X)
     columns = model.n_features_in_, getattr(model, "feature_names_in_", None)
-    y = _targets(model, cells.shape[0], y)
+    y = _targets(model, table.shape[0], y)
     _know_columns(model, *columns)
-    return cells, model.family.targets.read(model, y, exposure)
+    return table, model.family.targets.read(y), _exposures(exposure, y)
 
 
-def _streamed_cells(model, source):
-    """Return the rows of a source as cells, which stay in memory, and the target."""
-    cells, y = streamed_cells(model, source)
+def _streamed_table(model, source):
+    """Return the columns of a source of rows, its targets, and its exposures."""
+    table, y = streamed_table(model, source)
     y, exposure = (y[:, 0], y[:, 1]) if source.has_exposure else (y, None)
-    y = _targets(model, len(cells), as_labels(y, getattr(model, "classes", None)))
+    y = _targets(model, len(table), as_labels(y, getattr(model, "classes", None)))
     _know_columns(model, source.shape[1], source.feature_names)
-    return cells, model.family.targets.read(model, y, exposure)
+    return table, model.family.targets.read(y), _exposures(exposure, y)
+
+
+def _exposures(exposure, y):
+    """Return checked exposures, one a row; None where none were given."""
+    return None if exposure is None else exposures(exposure, y)
 
 
 def _targets(model, n_rows, y):

@@ -21,13 +21,10 @@ from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.solvers import SufficientStatistics
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
-from skdpdyn.training.facts import LABELS, TARGET_RANGE
 from skdpdyn.training.family import Part
 from skdpdyn.training.parts import (
     CELLS,
     CLASS_WEIGHTS,
-    COLUMN_LEVELS,
-    COLUMN_RANGES,
     RESIDUAL,
     ROWS_CURVATURE,
     ROWS_MAP,
@@ -48,11 +45,7 @@ class AsIs(Recipe):
 
     def parts(self, request):
         """See `Recipe.parts`."""
-        of_numbers = request.family.targets.clips
-        ranged = request.buys_ranges or request.ranges is not None
         return (
-            *_where(request.buys_targets, TARGET_RANGE if of_numbers else LABELS),
-            *_where(ranged, COLUMN_RANGES),
             *_where(request.least_weight < 1 and (self.maps or self.composes), TOTAL),
             *self.bought(request),
             *_where(request.start is not None, START),
@@ -65,13 +58,9 @@ class AsIs(Recipe):
     def divided(self, request, shares):
         """See `Recipe.divided`."""
         total = self.total_share(request)
-        if total is not None:  # what plans rest on is bought before the last one: it stays
-            facts = [part.share(request) for part in self.parts(request) if part.fact]
-            fixed = {name: share for of in facts for name, share in of.items()}
-            others = {name: share for name, share in shares.items() if name not in fixed}
-            shares = {name: fixed.get(name, share) for name, share in shares.items()}
-            shares |= scaled_to(others, total)
-        left = 1 - total_of(shares.values())
+        if total is not None:
+            shares = scaled_to(shares, total)
+        left = 1 - total_of([*request.facts.spent.values(), *shares.values()])
         if not left > 0:
             raise ValueError(
                 "what is bought beside training leaves nothing of the budget for it: the parts' "
@@ -126,9 +115,17 @@ class Constant(AsIs):
         """See `AsIs.bought`."""
         return *request.family.parts, *super().bought(request)
 
+    def times_facts(self, request):
+        """See `Recipe.times_facts`: all that is bought takes all of the budget."""
+        shares = request.facts.spent
+        for part in self.parts(request):
+            shares = part.share(request) | shares
+        return 1 / total_of(shares.values())
+
     def divided(self, request, shares):
         """See `Recipe.divided`: all of it."""
-        return scaled_to(shares, 1.0), 0.0
+        left = 1 - total_of(request.facts.spent.values())
+        return scaled_to(shares, left) if shares else shares, 0.0
 
     def settle(self, learning):
         """See `Recipe.settle`: the model that training would have started from."""
@@ -172,7 +169,7 @@ class Planned(AsIs):
 
     def bought(self, request):
         """See `AsIs.bought`."""
-        columns = _where(request.expansion is not None, COLUMN_LEVELS, CELLS)
+        columns = _where(request.expansion is not None, CELLS)
         return *columns, ROWS_MAP, *request.family.parts, *super().bought(request)
 
     def total_share(self, request):

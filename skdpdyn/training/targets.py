@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from skdpdyn.core.losses import Loss
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
@@ -22,41 +21,25 @@ NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Target:
-    """Targets for the loss, the fitted attributes that describe them, and their leaks.
+    """Targets as the loss takes them, and the fitted attributes that describe them.
 
     ``exposure`` is that of `skdpdyn.data.local.LocalRows`. Where targets are read with the rows,
     ``values`` is None and ``encode`` makes them of some targets. ``class_weights`` are public
-    weights of classes, the largest 1; ``largest`` is the largest rate of an exposure of 1;
-    ``has_exposure``: whether exposures were given.
+    weights of classes, the largest 1; ``largest`` is the largest rate of an exposure of 1.
 
     ``values`` of labels are cells of a public list, of which the last is of all others, and
     ``codes`` the class of each cell, -1 of those that are no class.
-
-    Where labels or bounds are bought, ``as_read`` are the targets until then. ``class_counts`` are
-    noisy counts of the classes, and the deviation of their noise; ``total`` is their sum, where
-    other labels stand out. ``bought``: whether that is so, or is still to come.
     """
 
     values: np.ndarray | None
-    loss: Loss
     attributes: dict[str, Any]
-    leaks: tuple[str, ...] = ()
+    encode: Callable[[np.ndarray], np.ndarray]
     exposure: np.ndarray | float | None = None
-    encode: Callable[[np.ndarray], np.ndarray] | None = None
     class_weights: np.ndarray | None = None
     largest: float = math.inf
-    has_exposure: bool = False
-    bought: bool = False
-    as_read: Any = None
     codes: np.ndarray | None = None
-    class_counts: tuple[np.ndarray, float] | None = None
-    total: float | None = None
-
-    def forget_numbers(self) -> None:
-        """Free the memory of all that is kept for each row."""
-        self.values = self.exposure = self.as_read = None
 
 
 class Targets(ABC):
@@ -69,22 +52,31 @@ class Targets(ABC):
     stand_in: Any = None  # for what is public, in plans before it is bought
 
     @abstractmethod
-    def public(self, model: Any) -> Any:
-        """Return the public facts of targets in the parameters, checked; None: there are none."""
+    def public(self, model: Any, of_y: str = "") -> Any:
+        """Return the public facts of targets, checked, by the parameters, a start and y's kind.
+
+        None: there are none.
+        """
+
+    def may_buy(self, model: Any, of_y: str) -> bool:
+        """Return whether facts that are not public can be bought of targets of such a kind."""
+        return is_auto(getattr(model, self.parameter, None))
+
+    def read(self, y: np.ndarray) -> np.ndarray:
+        """Return targets that can be used, or raise an error that quotes none."""
+        return y
 
     @abstractmethod
-    def read(self, model: Any, y: np.ndarray | None, exposure: Any = None) -> Target:
+    def from_y(self, model: Any, y: np.ndarray | None) -> tuple[Any, tuple[str, ...]]:
+        """Return facts that are taken from y, with a warning, and what leaks by them."""
+
+    @abstractmethod
+    def encoded(self, model: Any, y: np.ndarray | None, exposure: Any, facts: Any) -> Target:
         """Return the targets as the loss takes them, or raise an error that quotes none.
 
-        ``y`` is None where targets are read with the rows: nothing may be taken from them then.
+        ``y`` is None where targets are read with the rows. ``facts`` is a
+        `skdpdyn.training.values.Facts`.
         """
-
-    def of(self, model: Any, as_read: Any, public: Any) -> Target:
-        """Return targets of which ``public`` was bought, or is taken from them if it is None.
-
-        ``as_read`` is that of the `Target` that was read.
-        """
-        raise NotImplementedError
 
     @abstractmethod
     def published(
@@ -114,11 +106,11 @@ class Labels(Targets):
     parameter = "classes"
     stand_in = np.array([0, 1])
 
-    def public(self, model):
+    def public(self, model, of_y=""):
         """See `Targets.public`: the sorted classes."""
         stated = given_or_lent(model, "classes")
         if stated is None and model.classes is not None:
-            return None
+            return np.array([False, True]) if of_y == "b" else None
         labels = np.asarray(stated)
         if not are_labels(labels, stated):
             raise ValueError(
@@ -132,53 +124,40 @@ class Labels(Targets):
         self._check(classes, classes)
         return classes
 
-    def read(self, model, y, exposure=None):
-        """See `Targets.read`."""
-        classes = self.public(model)
-        kind = "i" if y is None else y.dtype.kind
-        if classes is None and kind == "b":  # by their type, which is public
-            classes = np.array([False, True])
-        if classes is None and is_auto(model.classes) and kind in "iuf":
-            vars(model).pop("classes_", None)  # of an earlier fit
-            cells = partial(cells_of_labels, n_cells=self.n_cells)
-            values = None if y is None else cells(y)
-            loss = model.family.loss_of(self.stand_in)
-            return Target(values, loss, {}, encode=cells, bought=True, as_read=y)
-        return self.of(model, y, classes)
+    def may_buy(self, model, of_y):
+        """See `Targets.may_buy`: of numbers."""
+        return super().may_buy(model, of_y) and of_y in ("", *"iuf")
 
     @property
     def n_cells(self) -> int:
         """Number of cells that labels are counted in: -1, 0, 1, ..., and others."""
         return 5 if self.most == 2 else MOST_LABELS + 2
 
-    def of(self, model, as_read, public):
-        """See `Targets.of`: the cells of labels are the classes, and that of all others."""
-        y = as_read
-        classes = public
-        leaks: tuple[str, ...] = ()
-        if classes is None:
-            if y is None:
-                raise ValueError(
-                    f"classes={model.classes!r}: labels are not looked for in rows that are read "
-                    "in order, unless they are bought. Pass classes=[...]"
-                )
-            classes = self._classes_from_y(y)
-            leaks = ("classes were taken from y",)
-            bought = ". (Labels that are whole numbers are bought, if records are enough)"
-            warn(
-                f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
-                "is released without noise. Pass classes=[...], or flags, which are False and True"
-                f"{bought * (model.classes == 'auto')}",
-                PrivacyLeakWarning,
+    def from_y(self, model, y):
+        """See `Targets.from_y`: the labels that occur."""
+        if y is None:
+            raise ValueError(
+                f"classes={model.classes!r}: labels are not looked for in rows that are read "
+                "in order, unless they are bought. Pass classes=[...]"
             )
+        classes = self._classes_from_y(y)
+        bought = ". (Labels that are whole numbers are bought, if records are enough)"
+        warn(
+            f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
+            "is released without noise. Pass classes=[...], or flags, which are False and True"
+            f"{bought * (model.classes == 'auto')}",
+            PrivacyLeakWarning,
+        )
+        return classes, ("classes were taken from y",)
+
+    def encoded(self, model, y, exposure, facts):
+        """See `Targets.encoded`: the cells of labels are the classes, and that of all others."""
+        classes = facts.target
         encode = partial(cells_of_classes, classes=classes)
-        model.classes_ = classes  # two classes may be learnt otherwise than several
         return Target(
             None if y is None else encode(y),
-            model.family.loss_of(classes),
             {"classes_": classes},
-            leaks,
-            encode=encode,
+            encode,
             codes=np.append(np.arange(classes.size), -1),
             class_weights=_class_weights(model.class_weight, classes, listed(model.classes)),
         )
@@ -234,7 +213,7 @@ class Numbers(Targets):
     parameter = "target_bounds"
     stand_in = 0.0, 1.0
 
-    def public(self, model):
+    def public(self, model, of_y=""):
         """See `Targets.public`: the bounds."""
         bounds = given_or_lent(model, "target_bounds")
         if bounds is None and model.target_bounds is not None:
@@ -245,27 +224,19 @@ class Numbers(Targets):
             raise ValueError(f"target_bounds={bounds!r} are too close to each other: rescale y")
         return low, high
 
-    def read(self, model, y, exposure=None):
-        """See `Targets.read`."""
-        as_read = (None if y is None else numbers_of(y)), exposure
-        bounds = self.public(model)
-        if bounds is None and is_auto(model.target_bounds):
-            loss = model.family.loss_of(self.stand_in)
-            has = exposure is not None
-            return Target(None, loss, {}, bought=True, as_read=as_read, has_exposure=has)
-        return self.of(model, as_read, bounds)
+    def read(self, y):
+        """See `Targets.read`: as they are, for a copy would stay until training ends."""
+        numbers_of(y)
+        return y
 
-    def of(self, model, as_read, public):
-        """See `Targets.of`."""
-        y, _ = as_read
-        bounds, leaks = (public, ()) if public else self._bounds_from_y(model, y)
+    def encoded(self, model, y, exposure, facts):
+        """See `Targets.encoded`."""
+        bounds = facts.target
         encode = partial(numbers_within, bounds=bounds, units=scaling(*bounds, model.fit_intercept))
         return Target(
             None if y is None else encode(y),
-            model.family.loss_of(bounds),
             {"target_bounds_": bounds},
-            leaks,
-            encode=encode,
+            encode,
         )
 
     def usable(self, low: float, high: float) -> tuple[float, float]:
@@ -274,10 +245,8 @@ class Numbers(Targets):
         high = min(high, LARGEST / 2)
         return (low, high) if are_bounds(low, high) else (low, low + max(1.0, abs(low)))
 
-    def _bounds_from_y(
-        self, model: Any, y: np.ndarray | None
-    ) -> tuple[tuple[float, float], tuple[str, ...]]:
-        """Return the target's bounds, taken from y, and what they leak."""
+    def from_y(self, model, y):
+        """See `Targets.from_y`: the least and the largest target."""
         shown = f"target_bounds={model.target_bounds!r}"
         if y is None:
             raise ValueError(
@@ -312,9 +281,9 @@ class Counts(Numbers):
 
     takes_exposure = True
 
-    def public(self, model):
+    def public(self, model, of_y=""):
         """See `Targets.public`: the bounds."""
-        bounds = super().public(model)
+        bounds = super().public(model, of_y)
         if bounds is not None and not bounds[0] >= 0:
             raise ValueError(
                 f"target_bounds={model.target_bounds!r} must not begin below 0: counts are at "
@@ -326,25 +295,24 @@ class Counts(Numbers):
         """See `Numbers.usable`: from 0 on, to a count of 1 at least."""
         return 0.0, min(max(high, 1.0), LARGEST / 2)
 
-    def of(self, model, as_read, public):
-        """See `Targets.of`."""
-        raw, exposure = as_read
-        positive = None if raw is None else np.maximum(raw, 0.0)
-        bounds, leaks = (public, ()) if public else self._bounds_from_y(model, positive)
-        unit = residual_limit(bounds[1])
+    def from_y(self, model, y):
+        """See `Targets.from_y`."""
+        return super().from_y(model, None if y is None else np.maximum(y, 0.0))
+
+    def encoded(self, model, y, exposure, facts):
+        """See `Targets.encoded`."""
+        bounds = facts.target
+        unit = residual_limit(facts.target[1])
         # with an intercept, a raw prediction of 0 is the rate that is one unit
         units = unit, 1.0 if model.fit_intercept else unit
-        has = exposure is not None
-        rates, exposure = rates_of(raw, exposure, bounds, units)
+        y = None if y is None else numbers_of(y)
+        rates, exposure = rates_of(y, exposure, bounds, units)
         return Target(
             rates,
-            model.family.loss_of(bounds),
             {"target_bounds_": bounds},
-            leaks,
-            exposure,
             partial(rates_beside_exposures, bounds=bounds, units=units),
+            exposure,
             largest=bounds[1] / unit,
-            has_exposure=has,
         )
 
     def published(self, attributes, coef, intercept, centred):
@@ -543,14 +511,13 @@ def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, 
     if counts is None:
         return None, None
     of_counts, of_exposures = units
-    exposure = 1 if exposure is None else exposures(exposure, counts)
-    exposure = exposure / of_exposures
+    exposure = (1 if exposure is None else exposure) / of_exposures
     return np.clip(counts, *bounds) / of_counts / exposure, exposure
 
 
 def rates_beside_exposures(y: Any, bounds: Any, units: Any) -> np.ndarray:
     """Return `rates_of` counts, or of counts beside exposures, as two columns."""
     y = numbers_of(y)
-    counts, exposure = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, None)
+    counts, exposure = (y[:, 0], exposures(y[:, 1], y[:, 0])) if y.ndim == 2 else (y, None)
     rates, exposure = rates_of(counts, exposure, bounds, units)
     return np.column_stack([rates, np.broadcast_to(exposure, rates.shape)])

@@ -19,7 +19,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import Loss
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, Spent
+from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, Spent, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
@@ -71,11 +71,15 @@ class Recipe(ABC):
     def parts(self, request: "Request") -> tuple[Part, ...]:
         """Return the parts that are bought before training, in this order."""
 
+    def times_facts(self, request: "Request") -> float:
+        """Return how many times their shares the facts take that are bought first."""
+        return 1.0
+
     @abstractmethod
     def divided(
         self, request: "Request", shares: dict[str, Share]
     ) -> tuple[dict[str, Share], float]:
-        """Return all shares, and the rest for training.
+        """Return the shares of all parts, and what they and facts leave of mu^2 for training.
 
         Raises
         ------
@@ -115,13 +119,11 @@ class Recipe(ABC):
 
 
 @dataclass(frozen=True)
-class DataFacts:
-    """Public facts of data that were read, beside their shape; the cost depends on the loss.
+class Form:
+    """What is public of data by their form alone, beside their shape: no value of a record.
 
     Attributes
     ----------
-    loss : Loss or None
-        The loss of the targets. None: that of the parameters.
     is_sparse : bool
         Whether rows are CSR arrays.
     has_exposure : bool
@@ -129,18 +131,65 @@ class DataFacts:
     in_order : bool
         Whether rows are read in their order.
     columns : tuple or None
-        Public columns of an additive model, as they were read. None: those of the parameters.
-    buys_targets : bool or None
-        Whether labels, or bounds of targets, are bought if the budget pays for it. None: if the
-        parameters say "auto".
+        Columns of an additive model, of which some are open. None: those of the parameters.
+    of_y : str
+        Kind of the targets, as numpy names it. "": nothing was read.
+    equal_rows : bool
+        Whether all rows of persons weigh the same, not 1/k.
     """
 
-    loss: Loss | None = None
     is_sparse: bool = False
     has_exposure: bool = False
     in_order: bool = False
     columns: Any = None
-    buys_targets: bool | None = None
+    of_y: str = ""
+    equal_rows: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """What is public of a table's values: given, lent, bought, or taken from y by name.
+
+    Until a fact is bought, something stands for it, see `skdpdyn.training.purchase.Purchase`.
+
+    Attributes
+    ----------
+    target : ndarray or tuple (low, high)
+        The classes, or the bounds of numbers.
+    columns : tuple or None
+        Columns of an additive model.
+    ranges : Ranges or None
+        Ranges of the columns of other models; None: rows are taken as they are.
+    bought : mapping of str to dict of str to Share
+        By fact, the shares that buy it, or have bought it.
+    counts : tuple (ndarray, float) or None
+        Noisy counts of the classes, where these were bought, and the deviation of their noise.
+    total : float or None
+        Their sum, where other labels stand out.
+    leaks : tuple of str
+        What was taken from y.
+    reserves : bool
+        Whether delta has a part for levels that may be bought.
+    """
+
+    target: Any
+    columns: Any = None
+    ranges: Ranges | None = None
+    bought: Mapping[str, Mapping[str, Share]] = field(default_factory=dict)
+    counts: tuple[np.ndarray, float] | None = None
+    total: float | None = None
+    leaks: tuple[str, ...] = ()
+    reserves: bool = False
+
+    @property
+    def spent(self) -> dict[str, Share]:
+        """The shares by name."""
+        return {name: share for of in self.bought.values() for name, share in of.items()}
+
+    @property
+    def parts_of_mu(self) -> dict[str, float]:
+        """The part of mu^2 that each fact takes."""
+        return {fact: total_of(of.values()) for fact, of in self.bought.items()}
 
 
 @dataclass(frozen=True)
@@ -170,25 +219,18 @@ class Request:
     has_exposure: bool = False
     expansion: Expansion | None = None
     start: Start | None = None
-    ranges: Ranges | None = None  # public ones of the columns, or those of a map or a start
-    buys_ranges: bool = False
+    ranges: Ranges | None = None  # of the columns
     room: float = 1.0  # the longest row over ``data_norm``, where a typical length is looked for
     of_rows: bool = False  # whether predictions are those of a mean row, not of a mean person
     least_weight: float = 1.0  # public, of weights divided by their largest
-    buys_targets: bool = False  # whether labels, or bounds of targets, are bought
     picks: bool = False  # whether the solver is not asked for by name
+    facts: Facts = field(default_factory=lambda: Facts(None), compare=False)  # it rests on
 
     @property
     def radius(self) -> float:
         """Public bound on the norm of a row before the map."""
         norm = self.data_norm if self.expansion is None else self.expansion.row_norm
         return norm * self.room
-
-    @property
-    def open_ranges(self) -> np.ndarray:
-        """Ranges of columns, NaN where they are bought."""
-        size = self.n_features, 2
-        return np.full(size, np.nan) if self.ranges is None else self.ranges.pairs
 
     @cached_property
     def mu(self) -> float:
@@ -286,17 +328,6 @@ class Plan(Spent):
     record: Mechanism | None
     declared_mu: float
 
-    def check_same_cost(self, anew: "Plan") -> None:
-        """Raise if a plan that was made anew, after facts were bought, costs anything else.
-
-        Later Gaussian parts may follow from earlier results, as long as all mu^2 add up to no more.
-        For other bounds this is not proven.
-        """
-        if (self.record, self.declared_mu) != (anew.record, anew.declared_mu):
-            raise CalibrationError(
-                "what was bought changes the cost of this fit: please report this"
-            )
-
     def check_spent(self, ran: Mechanism | None) -> None:
         """Raise unless all that was bought is within the declared plan."""
         cost = None if ran is None else composition(ran)
@@ -314,9 +345,10 @@ class Learning:
     rows: Rows
     target: Target
     recipe: Recipe
-    cells: Rows | None = None  # rows whose targets are cells of labels, until these are counted
+    labels: Rows | None = None  # rows whose targets are cells of labels, until these are counted
     units: tuple[float, float] = (0.0, 1.0)  # shift and factor of the units that training has
     class_weights: np.ndarray | None = None
+    class_counts: tuple[np.ndarray, float] | None = None  # and the deviation of their noise
     shortened: float | None = None  # part of the rows that the map shortens, by rule
     class_shares: np.ndarray | None = None
     start: np.ndarray | None = None  # parameters that training starts from; None: 0

@@ -1,0 +1,243 @@
+"""The first stage of a fit, a search and a table: its facts are completed.
+
+What is not given of a table is bought, or taken from y by name. All that follows is what somebody
+would run who had given all facts.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdpdyn.core import rules
+from skdpdyn.core.expansion import bounds_by_column
+from skdpdyn.core.noise import Generator
+from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, planned
+from skdpdyn.exceptions import CalibrationError
+from skdpdyn.privacy import Budget
+from skdpdyn.privacy._types import Mechanism
+from skdpdyn.privacy.calibration import check_shape
+from skdpdyn.privacy.checks import is_auto
+from skdpdyn.training.additive import (
+    OpenLevels,
+    OpenNumbers,
+    as_parameters,
+    counted_columns,
+    may_learn_levels,
+)
+from skdpdyn.training.facts import (
+    ClassLabels,
+    ColumnLevels,
+    ColumnRanges,
+    Fact,
+    TableBounds,
+    TargetRange,
+)
+from skdpdyn.training.parameters import checked
+from skdpdyn.training.plan import refuse_to_buy
+from skdpdyn.training.reading import Reading
+from skdpdyn.training.request import budget_of, request_of
+from skdpdyn.training.values import Facts, Form, Request
+
+
+@dataclass(frozen=True, eq=False)
+class Purchase:
+    """What is open of a table, and bought before its fit.
+
+    Attributes
+    ----------
+    request : Request
+        That of the fit, in which something stands for each fact that is open: its plan is what is
+        declared before any record is seen.
+    open : tuple of Fact
+        What is bought, in this order, at the shares of ``request.facts.bought``.
+    """
+
+    request: Request
+    open: tuple[Fact, ...]
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        n_samples: int,
+        n_features: int,
+        form: Form | None = None,
+        y: np.ndarray | None = None,
+    ) -> "Purchase":
+        """Return what is open of data of this shape, by public numbers and parameters.
+
+        Parameters
+        ----------
+        model : estimator
+            Has the parameters.
+        n_samples, n_features : int
+            Numbers of records, or of persons, and of columns.
+        form : Form or None, default=None
+            What is public of data that were read. None: nothing was.
+        y : ndarray of shape (n_rows,) or None, default=None
+            Targets in memory, whose facts are taken from them, with a warning, where nothing buys
+            them.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is wrong, or nothing that is open can be bought.
+        """
+        n_samples, n_features = check_shape(n_samples, n_features)
+        checked(model)
+        is_read = form is not None
+        form = form or Form()
+        expands = model.family.expand is not None
+        columns = form.columns
+        if columns is None and expands:
+            columns = counted_columns(model, n_features)
+        facts = Facts(None, columns, reserves=expands and may_learn_levels(model, columns))
+        budget = budget_of(model, n_samples, form, facts)
+        pays = budget.delta > 0 and strength_of(budget, n_samples) >= rules.FACTS_STRENGTH
+        facts, of_target = _with_target(model, form, facts, pays, y, is_read)
+        facts, of_columns = _with_columns(model, form, facts, n_features)
+        request = request_of(model, n_samples, n_features, form, facts)
+        if facts.ranges is None and columns is None and _pays_for_ranges(model, request):
+            of_columns = (ColumnRanges(np.full((n_features, 2), np.nan)),)
+            facts = replace(facts, ranges=of_columns[0].stand_in)
+            request = request_of(model, n_samples, n_features, form, facts)
+        buyers = *of_target, *of_columns
+        bought = {fact.name: fact.shares(strength_of(budget, n_samples)) for fact in buyers}
+        request = replace(request, facts=replace(facts, bought=bought))
+        if buyers and not request.is_gaussian:
+            refuse_to_buy(request)
+        bought = _times(bought, request.recipe.times_facts(request) if buyers else 1)
+        return cls(replace(request, facts=replace(facts, bought=bought)), buyers)
+
+    def buy(self, reading: Reading, spending: Spending) -> Facts:
+        """Return all facts of a table: those that were open are bought."""
+        facts = self.request.facts
+        for fact in self.open:
+            facts = fact.buy(reading, facts, spending)
+        return facts
+
+    def buy_alone(self, reading: Reading, budget: Budget, generator: Generator) -> Facts:
+        """Return all facts, of which the `record` is a release of its own, beside no training."""
+        spending = Spending(budget, self.request.facts.spent, generator)
+        facts = self.buy(reading, spending)
+        if spending.record() != self.record(reading.persons is not None):
+            raise CalibrationError("other facts were bought than planned: please report this")
+        return facts
+
+    def records(self, budget: Budget, of_persons: bool) -> dict[str, Mechanism]:
+        """Return the records of what is no plain Gaussian release, of records or of persons."""
+        request = self.request
+        most_rows = request.most_rows if of_persons else 1
+        return {
+            name: record
+            for fact in self.open
+            for name, record in fact.records(request.facts.spent, budget, most_rows).items()
+        }
+
+    def record(self, of_persons: bool = False) -> Mechanism | None:
+        """Return the record of all that is bought, of records or of persons; None of nothing."""
+        if not self.open:
+            return None
+        budget = self.request.budget
+        records = self.records(budget, of_persons)
+        return planned(self.request.facts.spent, budget, records).mechanism
+
+
+def parameters_of(model: Any, facts: Facts) -> dict[str, Any]:
+    """Return facts that were bought, or lent, as parameters of estimators, which cost nothing."""
+    targets = model.family.targets
+    found = {targets.parameter: targets.stand_in if facts.target is None else facts.target}
+    if facts.columns is not None:
+        names = getattr(model, "feature_names_in_", range(len(facts.columns)))
+        return found | as_parameters(facts.columns, names)
+    return found | ({"bounds": facts.ranges.pairs} if ColumnRanges.name in facts.bought else {})
+
+
+def strength_of(budget: Budget, n_samples: int) -> float:
+    """Return N mu / f of what a budget buys, see `skdpdyn.core.rules.strength_of`."""
+    return rules.strength_of(n_samples, budget.mu * ROUNDS_DOWN, budget.adjacency)
+
+
+def _times(bought, factor):
+    """Return shares by fact, each so many times as large."""
+    if factor == 1:
+        return bought
+    return {
+        fact: {name: Share(of.size * factor, of.n_releases) for name, of in shares.items()}
+        for fact, shares in bought.items()
+    }
+
+
+def _with_target(model, form, facts, pays, y, is_read):
+    """Return facts with that of the target, and what buys it where it is open.
+
+    Something stands for it until then. Where records do not pay for it, it is taken from y.
+    """
+    targets = model.family.targets
+    given = targets.public(model, form.of_y)
+    if given is not None:
+        return replace(facts, target=given), ()
+    if targets.may_buy(model, form.of_y) and (pays or not is_read):
+        buyer = TargetRange(targets) if targets.clips else ClassLabels(targets)
+        return replace(facts, target=targets.stand_in), (buyer,) * pays
+    if not is_read:
+        return facts, ()
+    target, leaks = targets.from_y(model, y)
+    return replace(facts, target=target, leaks=leaks), ()
+
+
+def _with_columns(model, form, facts, n_features):
+    """Return facts with those of columns, and what buys those that are left open by name."""
+    if facts.columns is not None:
+        return facts, _of_open_columns(facts.columns)
+    pairs = _given_pairs(model, form, n_features)
+    if pairs is None:
+        return facts, ()
+    ranges = ColumnRanges(pairs)
+    return replace(facts, ranges=ranges.stand_in), (ranges,) * bool(np.isnan(pairs).any())
+
+
+def _of_open_columns(columns):
+    """Return what buys the facts of the columns of a table that are open."""
+    numbers = [j for j, column in enumerate(columns) if isinstance(column, OpenNumbers)]
+    levels = [j for j, column in enumerate(columns) if isinstance(column, OpenLevels)]
+    return (TableBounds(numbers),) * bool(numbers) + (ColumnLevels(levels),) * bool(levels)
+
+
+def _given_pairs(model, form, n_features):
+    """Return ranges of columns, given or lent by a map or a start, NaN where they are open.
+
+    None: no range is given.
+    """
+    bounds: Any = getattr(model, "bounds", None)  # an older class outside may lack it
+    lent: Any = getattr(model.conditioning, "ranges", None)
+    if bounds is None or (form.is_sparse and is_auto(bounds)):
+        return None if lent is None else lent.pairs
+    if form.is_sparse:
+        raise ValueError("bounds would make sparse rows dense: use bounds=None, or X.toarray()")
+    names = _names_of(model, bounds, n_features)
+    pairs = bounds_by_column(bounds, "bounds", n_features, names, partly=True)
+    of_start = getattr(model.start, "ranges_", None) if lent is None else lent.pairs
+    if of_start is not None:
+        pairs = np.where(np.isnan(pairs), of_start, pairs)
+    if lent is not None and not np.array_equal(lent.pairs, pairs):
+        raise ValueError("bounds are others than those of conditioning: use bounds='auto'")
+    return None if is_auto(bounds) and np.isnan(pairs).all() else pairs
+
+
+def _pays_for_ranges(model, request):
+    """Return whether ranges are bought unasked: of dense rows, on the way to a map of rows."""
+    asked = is_auto(getattr(model, "bounds", None)) and not request.is_sparse
+    free = is_auto(model.data_norm) and is_auto(model.conditioning) and request.start is None
+    if not (asked and free and request.recipe.maps):
+        return False
+    return request.strength >= rules.LEAST_RANGES_STRENGTH * math.sqrt(request.n_features)
+
+
+def _names_of(model, bounds, n_features):
+    """Return names of columns: those of the model's fit, or before it those that bounds have."""
+    if isinstance(bounds, dict) and not hasattr(model, "n_features_in_"):
+        return [*bounds, *[None] * n_features][:n_features]
+    return getattr(model, "feature_names_in_", None)
