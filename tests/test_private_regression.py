@@ -17,7 +17,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.core import spending
-from skdpdyn.core.rules import reach, room_to_grow
+from skdpdyn.core.rules import most_row_curvature, room_to_grow
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inference import plan_table, private_regression
 from skdpdyn.inspection import CoefficientDisplay
@@ -281,7 +281,7 @@ def test_what_is_answered_never_falls_with_epsilon(name):
 def test_no_rule_of_a_table_raises_noise_with_the_budget():
     """Limits grow no faster than the strength: noise over what it hides falls."""
     strengths = np.geomspace(1, 1e9, 500)
-    for rule in (reach, room_to_grow):
+    for rule in (most_row_curvature, room_to_grow):
         of_noise = [rule(of, size) / of for of in strengths for size in (1, 7, 100)]
         assert np.all(np.diff(np.reshape(of_noise, (-1, 3)), axis=0) <= 1e-15)
 

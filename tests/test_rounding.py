@@ -13,7 +13,7 @@ from scipy import sparse, special, stats
 
 from skdpdyn.core.losses import hinge, logistic, squared
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.rounding import largest_batch, reach, rounding_mu
+from skdpdyn.core.rounding import farthest_iterate, largest_batch, rounding_mu
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
@@ -323,7 +323,7 @@ def test_steps_without_noise_stay_within_reach(loss, largest, clip, used, norm, 
             gradient = slope[0] * row
             gradient *= min(1.0, clip / max(np.linalg.norm(gradient), 1e-300))
             theta -= step_size * (gradient + alpha * theta)
-            bound = reach(objective, step_size, 0.0, k + 1)
+            bound = farthest_iterate(objective, step_size, 0.0, k + 1)
             assert np.linalg.norm(theta) <= bound * (1 + 1e-12)
             best = max(best, np.linalg.norm(theta) / bound)
     assert norm < 1 or best > used

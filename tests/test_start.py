@@ -28,7 +28,7 @@ from skdpdyn import (
 )
 from skdpdyn.core.losses import logistic
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.rounding import public_radius, reach, rounding_mu
+from skdpdyn.core.rounding import farthest_iterate, public_radius, rounding_mu
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import Composition, Ledger
@@ -100,7 +100,7 @@ def test_iterates_stay_within_reach_of_their_start_and_rounding_has_room_for_it(
         moved = moved - 2.0 * (residual @ rows / 5 + objective.alpha * moved)
         farthest = max(farthest, float(np.linalg.norm(moved)))
     near = replace(objective, start_norm=0.0)
-    bounds = [reach(of, 2.0, 0.0, 400) for of in (near, objective)]
+    bounds = [farthest_iterate(of, 2.0, 0.0, 400) for of in (near, objective)]
     assert bounds[0] < farthest <= bounds[1]  # a start is not free: without it the bound is wrong
     assert public_radius(objective, 2.0, 1.0, 400) >= public_radius(near, 2.0, 1.0, 400)
     given = {"radius": 20.0, "n_summed": 10.0}

@@ -10,7 +10,7 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.data.persons import by_person
 from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
 from skdpdyn.inference.directions import row_by_row
-from skdpdyn.inference.histories import counted
+from skdpdyn.inference.histories import rows_that_count
 from skdpdyn.inference.scoring import exponentials
 
 TIMES = [10, 20, 30, 40, 50, 60, 75]
@@ -98,14 +98,14 @@ def test_rows_that_count_keep_a_person_s_sums_bounded():
     p = rng.uniform(size=n * k)
     weight = rng.choice([1.0, 0.5], n * k)
     y = (rng.uniform(size=n * k) < p).astype(float)
-    counts = counted(persons, rows, weight, p, y, (1.15, 0.3), k)
+    counts = rows_that_count(persons, rows, weight, p, y, (1.15, 0.3), k)
     terms = (counts * weight * (p - y))[:, None] * rows
     bends = (counts * weight * p * (1 - p))[:, None, None] * rows[:, :, None] * rows[:, None]
     for of_rows, most in ((terms, 1.15), (bends, 0.3)):
         sums = of_rows.reshape(n, k, -1).sum(axis=1)
         assert 0.95 * most < np.linalg.norm(sums, axis=1).max() <= most
     # no row counts by its own target
-    other = counted(persons, rows, weight, p, 1 - y, (1.15, 0.3), k)
+    other = rows_that_count(persons, rows, weight, p, 1 - y, (1.15, 0.3), k)
     np.testing.assert_array_equal(other[::k], counts[::k])
 
 
@@ -123,7 +123,7 @@ def test_which_rows_count_does_not_depend_on_other_persons():
     for kept in (np.arange(n * k), np.r_[0:2, k : n * k]):
         _, persons, _ = by_person(owners[kept], k, equal=True)
         given = rows[kept], weight[kept], p[kept], y[kept]
-        found.append(counted(persons, *given, (1.15, 0.3), k)[-(n - 1) * k :])
+        found.append(rows_that_count(persons, *given, (1.15, 0.3), k)[-(n - 1) * k :])
     np.testing.assert_array_equal(*found)
     assert 0.2 < found[0].mean() < 0.9
 

@@ -40,7 +40,7 @@ _LARGEST_PREDICTION = 1000.0  # of the longest row
 _LARGEST_NORMAL = 40.0  # that `draw_normals` returns
 
 
-def reach(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float:
+def farthest_iterate(objective: Any, step_size: Any, noise_std: Any, n_steps: int) -> float:
     """Return a norm that no iterate exceeds where steps contract, whatever the rows and batches.
 
     Iterates are measured from where training starts, 0 or a point of norm at most ``start_norm``.
@@ -93,15 +93,15 @@ def public_radius(objective: Any, step_size: Any, noise_std: Any, n_steps: int) 
     """Return the radius of the ball that every step projects onto, from public numbers.
 
     Any radius is right where bounds allow for projections. This one holds what iterates can
-    `reach`, or, if that is less, makes raw predictions of the longest row 1,000, at which no loss
-    asks for more. Parameters are those of `reach`.
+    reach, or, if that is less, makes raw predictions of the longest row 1,000, at which no loss
+    asks for more. Parameters are those of `farthest_iterate`.
 
     Returns
     -------
     float
     """
     ample = _LARGEST_PREDICTION / objective.row_norm + _piled_up(objective, noise_std, n_steps)
-    return min(ample, reach(objective, step_size, noise_std, n_steps))
+    return min(ample, farthest_iterate(objective, step_size, noise_std, n_steps))
 
 
 def _piled_up(objective, noise_std, n_steps):

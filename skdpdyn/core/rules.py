@@ -202,7 +202,7 @@ def kept_weight(strength: float, n_features: int) -> float:
     return 1 - min(100.0 * n_features / strength, 0.1)
 
 
-def reach(strength: float, n_parameters: int) -> float:
+def most_row_curvature(strength: float, n_parameters: int) -> float:
     """Return the largest curvature of a row in a table, in units of that of the longest full one.
 
     At 2, rows beyond it lose half of the weight that they lose at 1, for more noise on curvature:

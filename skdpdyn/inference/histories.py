@@ -21,7 +21,7 @@ def most_curvature(n_coordinates: int) -> float:
     return min(2.0, 0.5 + 6.0 / n_coordinates)
 
 
-def counted(
+def rows_that_count(
     persons: Persons,
     z: np.ndarray,
     weight: np.ndarray,

@@ -20,7 +20,7 @@ from skdpdyn.core.rules import (
     LIMIT_SHARE,
     SCORES_SHARE,
     START_SHARE,
-    reach,
+    most_row_curvature,
     room_to_grow,
     strength_of,
 )
@@ -34,7 +34,7 @@ from skdpdyn.inference.directions import (
     rounding_of,
     row_by_row,
 )
-from skdpdyn.inference.histories import MOST_SCORE, counted, most_curvature
+from skdpdyn.inference.histories import MOST_SCORE, most_curvature, rows_that_count
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.counts import base_rate, shares_of_rate
 from skdpdyn.training.parts import TARGET_SCALE
@@ -438,7 +438,7 @@ class Scoring:
         self.constant = coordinates.constant
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
         self.growth = room_to_grow(strength, rows.shape[1])
-        self.reach = reach(strength, likelihood.n_outputs * rows.shape[1])
+        self.reach = most_row_curvature(strength, likelihood.n_outputs * rows.shape[1])
         self.blocks = list(coordinates.blocks(rows, self.reach))
         self.n_coordinates = self.blocks[0][1].shape[1]
         # how far a record moves sums, in units of the longest full row, and the weight of its rows
@@ -542,7 +542,7 @@ class Scoring:
         most_curvature = self.most_curvature * largest * self.square
         rows = self.rows
         y = self.rows.y
-        return weights * counted(
+        return weights * rows_that_count(
             rows.persons,
             z,
             weight * weights,

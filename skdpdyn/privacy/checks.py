@@ -38,7 +38,7 @@ def as_floats(value: Any) -> Array:
         return array.astype(float)
 
 
-def checked(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> Array:
+def checked_array(value: Any, name: str, valid: Callable[[Any], Any], requirement: str) -> Array:
     """Return the value as an array, or raise an error that names it; NaN is never valid."""
     array = as_floats(value)
     if not np.all(valid(array)):  # NaN is refused, too
@@ -115,15 +115,15 @@ def checked_pair(value: Any, name: str, others: str = "", largest: float = math.
 
 # one number or many
 checked_epsilon = partial(
-    checked, name="epsilon", valid=lambda x: x >= 0, requirement="a number >= 0"
+    checked_array, name="epsilon", valid=lambda x: x >= 0, requirement="a number >= 0"
 )
 checked_delta, checked_rate = (
-    partial(checked, name=name, valid=lambda x: (x >= 0) & (x <= 1), requirement="in [0, 1]")
+    partial(checked_array, name=name, valid=lambda x: (x >= 0) & (x <= 1), requirement="in [0, 1]")
     for name in ("delta", "fpr")
 )
 
 
 def checked_order(order: Floats) -> Any:
     """Return one order (a float) or many; raise unless all are > 1 and finite."""
-    order = checked(order, "order", lambda x: (x > 1) & (x < math.inf), "a finite number > 1")
+    order = checked_array(order, "order", lambda x: (x > 1) & (x < math.inf), "a finite number > 1")
     return order if order.ndim else float(order)

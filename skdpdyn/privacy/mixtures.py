@@ -9,7 +9,7 @@ from scipy import special
 
 from skdpdyn.privacy._numerics import gdp_log_deltas, log_mixture
 from skdpdyn.privacy._types import Array, Floats
-from skdpdyn.privacy.checks import checked
+from skdpdyn.privacy.checks import checked_array
 from skdpdyn.privacy.fields import Probability, choice
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, Neighbours, Unit, Whole, Wrapped
 from skdpdyn.privacy.stored import stored, stored_part
@@ -24,8 +24,8 @@ class MixtureCurve:
     mus: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        weights = checked(self.weights, "weights", lambda x: x > 0, "numbers > 0")
-        mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0")
+        weights = checked_array(self.weights, "weights", lambda x: x > 0, "numbers > 0")
+        mus = checked_array(self.mus, "mus", lambda x: x >= 0, "numbers >= 0")
         if weights.shape != mus.shape or not abs(weights.sum() - 1) < 1e-9:
             raise ValueError("weights must sum to 1, one for each of mus")
 
@@ -78,13 +78,13 @@ class ProfileMixture(Guarantee):
     _of_pair = True
 
     def __post_init__(self) -> None:
-        mus = checked(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
+        mus = checked_array(self.mus, "mus", lambda x: x >= 0, "numbers >= 0").ravel()
         if mus.size == 0:
             raise ValueError(f"mus={self.mus!r} must hold at least one component")
         weights = (
             np.full(mus.shape, 1 / mus.size)
             if self.weights is None
-            else checked(self.weights, "weights", lambda x: x > 0, "numbers > 0")
+            else checked_array(self.weights, "weights", lambda x: x > 0, "numbers > 0")
         )
         if weights.shape != mus.shape or not (
             np.all((weights > 0) & (weights < 2)) and abs(weights.sum() - 1) < 1e-9

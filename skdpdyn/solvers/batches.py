@@ -12,7 +12,7 @@ import numpy as np
 
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.rounding import public_radius, reach, rounding_mu, step_lipschitz
+from skdpdyn.core.rounding import farthest_iterate, public_radius, rounding_mu, step_lipschitz
 from skdpdyn.kernels.draws import Batches, FixedBatches, FreshBatches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.solvers.base import radius_of
@@ -128,7 +128,7 @@ class Fresh:
         return lambda noise: WithoutReplacement(
             noise_multiplier=noise,
             step_size=run.step_size,
-            rounding=run.rounding(objective, run.step_size, unit * noise, reach),
+            rounding=run.rounding(objective, run.step_size, unit * noise, farthest_iterate),
             **run.facts(objective),
         )
 
@@ -138,7 +138,7 @@ class Fresh:
     ) -> tuple[Batches, Steps]:
         """Return who is in which step, and the steps, in a ball that no iterate leaves."""
         steps = _steps_of(mechanism, objective, math.inf)
-        return FreshBatches(mechanism.batch_size), _in_ball(steps, objective, reach)
+        return FreshBatches(mechanism.batch_size), _in_ball(steps, objective, farthest_iterate)
 
 
 @dataclass(frozen=True)
