@@ -577,6 +577,12 @@ MUTATIONS = [
         "tests/test_sufficient_statistics.py -k rounding",
     ),
     Mutation(
+        "a search takes an unsafe value next to the root for the answer",
+        "low, high = (low, argument) if value >= 0 else (argument, high)",
+        "low, high = (low, argument) if value >= -1e-9 else (argument, high)",
+        "tests/test_accounting_tails.py -k safe_side",
+    ),
+    Mutation(
         "noise on the output for half of a record",
         "(objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha",
         "(0.5 * objective.sensitivity(adjacency) + 2 * self.tolerance) / objective.alpha",

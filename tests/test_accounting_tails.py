@@ -29,7 +29,7 @@ from skdpdyn.privacy import (
     tightest,
     to_json,
 )
-from skdpdyn.privacy._numerics import smallest_safe
+from skdpdyn.privacy._numerics import safe_root, smallest_safe
 from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.guarantees import Guarantee, LinearCurve
 from skdpdyn.privacy.numerical import SampledGaussian, TruncatedGaussian
@@ -102,6 +102,48 @@ def test_rare_large_losses_do_not_hide_small_ones():
     }.items():
         ours = subsampling(steps(q, noise, n_steps, "add_remove")).epsilon(delta)
         assert exact * (1 - 1e-5) <= ours <= exact * (1 + 1e-3)
+
+
+ROOTS = {
+    "line": lambda x: x,
+    "power": lambda x: np.sign(x) * abs(x) ** 7,
+    "root": np.cbrt,
+    "clipped": lambda x: min(max(1e6 * x, -3.0), 0.1),
+    "jump": lambda x: 1.0 if x >= 0 else -1e-9,
+    "far jump": lambda x: 1e9 if x >= 0 else -1e-9,
+    "no number": lambda x: x if x >= 0 else math.nan,
+    "infinite": lambda x: x if x >= 0 else -math.inf,
+    "flat": lambda x: math.floor(x),
+}
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0])
+@pytest.mark.parametrize("root", [-40.0, 1e-8, 3.0, 1e5])
+@pytest.mark.parametrize("name", ROOTS)
+def test_a_root_is_found_on_its_safe_side(name, root, slope):
+    """Each answer is where the function was seen to be at least 0, next to where it is below."""
+    tried = {}
+
+    def increasing(x):
+        tried[x] = ROOTS[name](x - root)
+        return tried[x]
+
+    for start, step in ((0.0, 1.0), (root, 1e-3), (2e5, 0.1), (-50.0, 10.0)):
+        tried.clear()
+        found = safe_root(increasing, start, step, slope=slope, xtol=1e-12)
+        assert tried[found] >= 0
+        below = max((x for x in tried if not tried[x] >= 0), default=-math.inf)
+        assert found - below <= 1e-12 + 1e-15 * abs(found) or tried[found] == 0
+        assert len(tried) < 400  # of halves alone a third
+        near = safe_root(increasing, start, step, near=0.01, slope=slope, xtol=1e-12)
+        assert tried[near] >= 0
+        assert tried[near] <= 0.01 or near - found <= 1e-12 + 1e-15 * abs(found)
+
+
+def test_a_root_beyond_a_limit_is_the_limit():
+    assert safe_root(lambda x: x - 3.0, 0.0, 1.0, most=2.0) == 2.0
+    assert safe_root(lambda x: x + 3.0, 5.0, 1.0, least=-1.0) == -1.0
+    assert safe_root(lambda _: -1.0, 0.0, 1.0) == math.inf
 
 
 @pytest.mark.parametrize("jump", [1e-12, 1e-6, 0.03, 0.4])

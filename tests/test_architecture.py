@@ -487,7 +487,7 @@ def _value(text):
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return float(text) if text in ("inf", "nan") else text
+        return float(text) if text in ("inf", "-inf", "nan") else text
 
 
 def _check_parameters(name, value, section):

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import GaussianDP
-from skdpdyn.privacy._numerics import crossing
+from skdpdyn.privacy._numerics import safe_root
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
 from skdpdyn.training.foreign import SILENCE
 
@@ -96,10 +96,7 @@ def trial_budget(mu, delta):
 def largest_mu(excess, start):
     """Return a mu, within 1e-4 of the largest, at which ``excess`` is at most 1."""
 
-    def log_excess(log_mu):
-        return math.log(excess(math.exp(log_mu)))
+    def log_room(log_noise):
+        return -math.log(excess(math.exp(-log_noise)))
 
-    root = crossing(log_excess, math.log(start), 0.1, xtol=5e-5)
-    while log_excess(root) > 0:
-        root -= 5e-5
-    return math.exp(root)
+    return math.exp(-safe_root(log_room, -math.log(start), 0.1, xtol=5e-5))

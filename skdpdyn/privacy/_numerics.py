@@ -11,7 +11,10 @@ from scipy import optimize, special
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._types import Array, Floats
 
-_HALVES = 2000  # of an interval: from the largest double to the least takes as many
+_EPS = float(np.finfo(np.float64).eps)
+_EVALUATIONS = 8000  # halves of an interval from the largest double to the least are 2,000
+_LINES = 8  # steps along a line, before steps that double
+_FAR = 10.0  # value from which on they do at once
 
 
 def gdp_log_delta(epsilon: float, mu: float) -> float:
@@ -62,34 +65,95 @@ def gdp_log_deltas(epsilon: Floats, mu: Floats) -> Array:
 _FINE = 1e-9  # epsilons above it are much larger than the rounding of sums they are made of
 
 
-def crossing(
+def safe_root(
     increasing: Callable[[float], float],
     start: float,
     step: float,
     least: float = -math.inf,
     most: float = math.inf,
-    **tolerances: float,
+    *,
+    near: float = 0.0,
+    xtol: float = 0.0,
+    rtol: float = 4 * _EPS,
+    slope: float = 0.0,
 ) -> float:
-    """Return where an increasing function is 0, or the limit that it is 0 beyond.
+    """Return an argument next to the root of an increasing function, where it is at least 0.
 
-    It is searched for from ``start`` on, in steps that double until it is between two of them.
+    It was seen to be that there: the answer is on the safe side, whatever the function does in
+    between. It is next to an argument where it is below 0, unless it is ``near`` 0 or ``least``.
+    Only where it is below 0 at ``most``, that is the answer.
+
+    Parameters
+    ----------
+    increasing : callable
+        The function; NaN counts as below 0.
+    start : float
+        Where the search starts.
+    step : float
+        First of the steps that double until the root is between two of them.
+    least : float, default=-inf
+        Where the search ends below.
+    most : float, default=inf
+        Where it ends above.
+    near : float, default=0.0
+        A value that is close enough to 0.
+    xtol, rtol : float
+        How far the answer may be from an argument at which the function is below 0: by itself, and
+        over its size.
+    slope : float, default=0.0
+        About the slope of a function that is nearly a line; 0: not known.
     """
-    low = high = start
-    while increasing(low) > 0:
-        if low <= least:
-            return least
-        high = low
-        low = max(low - step, least)
-        step = 2 * step
-    while increasing(high) < 0:
-        if high >= most:
+    low = -math.inf
+    high = math.inf
+    argument = min(max(start, least), most)
+    points: list[tuple[float, float]] = []
+    width = math.inf  # of the bracket, some evaluations ago
+    for turn in range(_EVALUATIONS):
+        value = increasing(argument)
+        points = [*points[-1:], (argument, value)]
+        low, high = (low, argument) if value >= 0 else (argument, high)
+        if 0 <= value <= near or high <= least or argument == high == math.inf:
+            return high
+        if low >= most:
             return most
-        low = high
-        high = min(high + step, most)
-        step = 2 * step
-    if low == high or math.isinf(high):
-        return high
-    return float(optimize.brentq(increasing, low, high, **tolerances))
+        if math.inf in (high, -low):
+            is_line = slope and turn < _LINES and abs(value) < _FAR
+            towards = _on_line(points, slope, near) if is_line else math.nan
+            by_step = argument - step if value >= 0 else argument + step
+            argument = min(max(towards if math.isfinite(towards) else by_step, least), most)
+            step *= 2
+            continue
+        edge = (xtol + rtol * abs(high)) / 2
+        middle = low + (high - low) / 2
+        if high - low <= 2 * edge or not low < middle < high:
+            return high
+        is_slow = turn % 3 == 0 and high - low > width / 2
+        width = high - low if turn % 3 == 0 else width
+        argument = middle if is_slow else _on_line(points, 0.0, near)
+        if not low < argument < high:
+            argument = middle
+        # next to an end, on its other side: so that both ends close in on the root
+        argument = min(max(argument, min(low + edge, middle)), max(high - edge, middle))
+    return high
+
+
+def _on_line(points: list[tuple[float, float]], about: float, near: float) -> float:
+    """Return where the line through the last two points is ``near / 2``; NaN: nowhere."""
+    slope = slope_of(points, about)
+    last, at_last = points[-1]
+    return last - (at_last - near / 2) / slope if slope else math.nan
+
+
+def slope_of(points: list[tuple[float, float]], about: float = 0.0) -> float:
+    """Return the slope between the first and the last point, about that of a line if one is known.
+
+    That of a single point is ``about``.
+    """
+    (first, at_first), (last, at_last) = points[0], points[-1]
+    if last == first:
+        return about
+    found = (at_last - at_first) / (last - first)
+    return min(max(found, 0.3 * about), 8 * about) if about else found
 
 
 def solve_epsilon(
@@ -133,10 +197,8 @@ def solve_epsilon(
     if not safe(start) and not safe(math.inf):
         return math.inf
     root = largest
-    limits = {"least": 0.0, "most": largest}
     if delta > 0:
-        precise: Any = {"xtol": 1e-300, "rtol": 4 * np.finfo(float).eps, "maxiter": _HALVES}
-        root = crossing(missed, start, step or start or 1.0, **limits, **precise)
+        root = safe_root(missed, start, step or start or 1.0, 0.0, largest, xtol=1e-300)
     if math.isinf(root):
         return root
     return smallest_safe(root, safe, math.inf, scale)

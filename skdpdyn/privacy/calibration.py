@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy._numerics import crossing, smallest_safe
+from skdpdyn.privacy._numerics import safe_root, slope_of, smallest_safe
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
@@ -31,10 +31,7 @@ _CORRECTIONS = 8
 SLACK = 1e-6  # largest relative part of epsilon that calibration may leave unspent
 NUMERICAL_SLACK = 1e-4  # for numerical composition, which is computed to a twentieth of it
 ROUGH = 2e-3  # relative error of epsilon during most of a search
-_SECANTS = 8
-_FAR = 10.0  # of a search, and logarithm of how far off they may start
 _LARGEST_LOG = 700.0  # of noise, or of its inverse: e to that power is a double
-_REFINEMENTS = 40  # of a root, by fine values: two or three serve where there is no jump
 
 
 def check_shape(n_samples: int, n_features: int) -> Any:
@@ -452,53 +449,23 @@ def _is_gaussian(guarantee: Guarantee, mu: float) -> bool:
 def _root(excess: Callable[..., Any], start: float, slack: float, tolerance: float) -> Any:
     """Return where the decreasing ``excess`` is in [-slack, 0], searched from ``start``, or None.
 
-    The search asks for rough values, up to ``tolerance`` from their root. Those are off by nearly
-    the same everywhere, so that a fine value at their root says how far it is to the root of the
-    fine ones.
+    The search asks for rough values first. Those are off by nearly the same everywhere, so that a
+    fine value at their root says how far it is to the root of the fine ones. Epsilon falls about
+    like a power of noise, mostly the first.
     """
+    tried = dict[float, float]()
 
-    @cache
-    def rough(argument: float) -> float:
-        return excess(argument, ROUGH) + slack / 2
+    def rough(log_noise: float) -> float:
+        tried[log_noise] = -excess(log_noise, ROUGH)
+        return tried[log_noise]
 
-    root, slope = _by_secants(rough, start, tolerance)
-    if math.isnan(root):
-        root = crossing(lambda x: -rough(x), start, 1.0, most=350.0, xtol=tolerance)
+    root = safe_root(rough, start, 1.0, most=350.0, near=tolerance, slope=1.0)
     if root >= 350:
         return None
-    unsafe = -math.inf
-    safe = math.inf
-    for _ in range(_REFINEMENTS):
-        miss = excess(root)
-        unsafe, safe = (root, safe) if miss > 0 else (unsafe, root)
-        if -slack <= miss <= 0 or safe - unsafe < 1e-12:
-            break
-        root -= (miss + slack / 2) / slope
-        if not unsafe < root < safe:  # a jump: what is known to be safe stays so
-            root = (unsafe + safe) / 2
-    return safe if safe < math.inf else root
-
-
-def _by_secants(rough: Callable[[float], float], root: float, tolerance: float) -> Any:
-    """Return the root of a function that is nearly a line, or NaN, and the slope there.
-
-    Epsilon falls about like a power of noise, mostly the first.
-    """
-    slope = -1.0
-    last = math.nan
-    missed = math.nan
-    for _ in range(_SECANTS):
-        miss = rough(root)
-        if not abs(miss) < _FAR:
-            break
-        if not math.isnan(last) and root != last:
-            slope = min(max((miss - missed) / (root - last), -8.0), -0.3)
-        if abs(miss) <= tolerance:
-            return root, slope
-        last = root
-        missed = miss
-        root = root - miss / slope
-    return math.nan, slope
+    slope = slope_of(list(tried.items())[-2:], 1.0)
+    return safe_root(
+        lambda x: -excess(x), root, slack, most=350.0, near=slack, xtol=1e-12, slope=slope
+    )
 
 
 def most_steps(

@@ -22,11 +22,11 @@ from skdpdyn.privacy._numerics import (
     best_order,
     by_element,
     convex_profiles,
-    crossing,
     gdp_log_delta,
     gdp_log_deltas,
     highest_lines,
     like,
+    safe_root,
     smallest_safe,
     solve_epsilon,
 )
@@ -1037,8 +1037,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     """
     log_delta = math.log(delta)
 
-    def excess(log_mu: float) -> float:
-        return gdp_log_delta(epsilon, math.exp(log_mu)) - log_delta
+    def room(log_noise: float) -> float:
+        return log_delta - gdp_log_delta(epsilon, math.exp(-log_noise))
 
     quantile = -float(special.ndtri_exp(log_delta))
     root = math.hypot(quantile, math.sqrt(2 * epsilon))
@@ -1049,6 +1049,5 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         raise CalibrationError(
             f"epsilon={epsilon}, delta={delta}: no noise can be computed for so extreme a budget"
         )
-    rtol = 4 * np.finfo(float).eps
-    mu = math.exp(crossing(excess, math.log(lower), 0.5, xtol=1e-15, rtol=rtol))
+    mu = math.exp(-safe_root(room, -math.log(lower), 0.5, xtol=1e-15))
     return smallest_safe(mu, lambda value: GaussianDP(value).epsilon(delta) <= epsilon, towards=0.0)

@@ -72,7 +72,7 @@ from typing import Any
 import numpy as np
 from scipy import fft, special
 
-from skdpdyn.privacy._numerics import crossing, log_expm1, smallest_safe
+from skdpdyn.privacy._numerics import log_expm1, safe_root, smallest_safe
 from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid
@@ -381,7 +381,7 @@ class Direction:
 
         chernoff = ((one.log_moment - target) / one.tilt for one in self.events if one.tilt)
         start = max([self.events[0].interval, *chernoff])  # without a tilt, the interval alone
-        epsilon = crossing(missed, start, start / 10, least=0.0, xtol=1e-14, rtol=1e-14)
+        epsilon = safe_root(missed, start, start / 10, least=0.0, xtol=1e-14, rtol=1e-14)
         if math.isinf(epsilon):  # `outside` is more than delta
             return math.inf
         # The root is known to 1e-14, which is more than all of it where it is next to 0
@@ -497,7 +497,7 @@ def _hidden(parts: Parts, interval: float, goal: Goal, event: RareLosses) -> flo
 
 def _root_tilt(excess: Callable[[float], float], start: float, most: float) -> tuple[float, bool]:
     """Return a tilt at which ``excess`` is 0, and whether the largest one leaves it below."""
-    log_tilt = crossing(excess, start, 1.0, most - 80, most, xtol=0.01)
+    log_tilt = safe_root(excess, start, 1.0, most - 80, most, xtol=0.001)
     return math.exp(log_tilt), log_tilt >= most
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias
 from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import crossing, log_expm1
+from skdpdyn.privacy._numerics import log_expm1, safe_root
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count
 from skdpdyn.privacy.fields import (
@@ -740,14 +740,13 @@ def log_inverse_gamma(mean: float, shape: float) -> float:
         denominator = math.log(-math.expm1(-scaled)) if shape > 0 else log_expm1(scaled)
         return math.log(abs(shape)) + log_expm1(length) - denominator
 
-    return crossing(
+    return safe_root(
         lambda length: log_mean(length) - math.log(mean),
         start=1e-12,
         step=1e-12,
         least=1e-300,
         xtol=1e-300,
         rtol=1e-15,
-        maxiter=2000,  # 1e-300 is a thousand halves away
     )
 
 
