@@ -161,8 +161,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a cell of a large one is counted at both ends",
-        "large & ~(alike[:, None] & [False, True])",
-        "large",
+        "once = ~(found.alike[:, None] & [False, True])",
+        "once = True",
         "tests/test_ranges.py -k split",
     ),
     Mutation(

@@ -348,6 +348,22 @@ def test_an_octave_that_may_have_many_records_is_in(part, high):
     assert ranges.tolist() == [[0.0, high]]
 
 
+@pytest.mark.filterwarnings("ignore:random_state")
+def test_columns_that_do_not_reach_zero_get_no_range_from_it():
+    """On both sides of a power of two, and beside an octave in which noise stands out."""
+    rng = np.random.default_rng(0)
+    pressure = rng.normal(1013, 8, N)
+    X = np.column_stack([pressure, rng.uniform(1990, 2010, N), -rng.uniform(44.9, 45.1, N)])
+    ranges = np.array([bought(X, epsilon=3.0, seed=seed)[0] for seed in range(40)])
+    assert np.all(np.min(np.abs(ranges), axis=2) > [800, 1900, 40])
+    assert np.all(np.max(np.abs(ranges), axis=2) < [1150, 2100, 50])
+    spread = np.column_stack([rng.lognormal(0, 1, N), rng.uniform(0.3, 0.9, N)])
+    for seed in range(20):
+        found, _ = bought(spread, epsilon=1.0, seed=seed)
+        outside = (spread < found[:, 0]) | (spread > found[:, 1])
+        assert np.all(outside.mean(axis=0) < 0.06)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_coefficients_are_those_of_raw_predictions(n_classes):
     """Of columns that are mostly 0, or mostly 1, too: coefficients are no larger than others."""

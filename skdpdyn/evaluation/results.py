@@ -184,7 +184,7 @@ def _of_population(evaluation, n_labels, **without):
 
 
 class _OfLabels(PrivateEvaluation):
-    """What evaluations of labels have in common: a last count, of labels that are no class."""
+    """Metrics from counts by label, the last of which is of labels that are no class."""
 
     @property
     def other(self) -> Estimate:

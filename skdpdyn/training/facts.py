@@ -150,7 +150,7 @@ class TargetRange(Fact):
         rows = reading.rows(numbers_of)
         counts = rows.octave_counts("targets"), partial(rows.part_counts, of="targets")
         of_rows = rows.n_records, rows.dtype.name
-        pairs = bought_ranges(*counts, spending, *of_rows, _RANGES, _FAR)
+        pairs = bought_ranges(*counts, spending, *of_rows, _RANGES, _FAR, splits_pairs=False)
         return replace(facts, target=self.targets.usable(*pairs[0].tolist()))
 
 

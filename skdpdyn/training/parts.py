@@ -315,7 +315,7 @@ def _noisy_shares(learning, spending):
 
 
 def _count_classes(learning, spending):
-    """Buy the counts of classes; where other labels stand out, they are what records weigh."""
+    """Buy the counts of classes; where other labels stand out, their sum is the mass of records."""
     classes = learning.target.attributes["classes_"]
     counts, std, others = counted_classes(CLASS_COUNTS, learning.labels, classes, spending)
     learning.labels = None

@@ -9,8 +9,10 @@ person, whose weights add up to at most 1, add a convex combination of such vect
 All else follows from the noisy counts. A range runs from the first to the last cell that stands out
 of the noise; an end that is within a quarter of the other becomes 0. A second release splits what
 the first left wide: large cells into octaves, and ranges that do not reach 0 (years, coordinates)
-into equal parts. Again a record adds at most one to one of each column's counts. Where nothing is
-wide, the second release measures what the first did.
+into equal parts. So are two neighbouring octaves that stand out, of pressures around 1,024, or of
+years beside an octave of noise, unless what the parts show is clearly less. Again a record adds at
+most one to one of each column's counts. Where nothing is wide, the second release measures what the
+first did.
 """
 
 import math
@@ -30,6 +32,7 @@ _POWERS = -40, 64  # between these powers of two a cell is an octave
 _FALSE = 1e-4  # probability that a range is far too wide, where nothing can be learnt
 _WIDTHS = 1, 2, 4  # cells that are looked at together, where none stands out by itself
 _BESIDE = 2.0  # deviations of the noise from which on a cell beside those seen is one, too
+_KEPT = 0.98  # part of the numbers of two octaves that the parts seen hold, or the range is from 0
 _HIDDEN = 0.02  # part of the records, measured, from which on an octave beside those seen is one
 
 
@@ -50,6 +53,7 @@ def bought_ranges(
     dtype: str = "float64",
     names: tuple[str, str] = (RANGES, FINER_RANGES),
     false: float = _FALSE,
+    splits_pairs: bool = True,
 ) -> np.ndarray:
     """Return the ranges of columns, of which ``spending`` buys the counts.
 
@@ -70,6 +74,8 @@ def bought_ranges(
         Names of the two shares that pay.
     false : float, default=0.0001
         Chance that noise is seen in any cell.
+    splits_pairs : bool, default=True
+        Whether two octaves that do not reach 0 are split as one is: of columns, which may be cut.
 
     Returns
     -------
@@ -79,43 +85,93 @@ def bought_ranges(
     n_columns = len(octaves)
     counts = _in_order(octaves, power)
     starts = _starts(power)
-    ends = _ends(power)
     of_cells = np.add.reduceat(counts, starts[:-1], axis=1)
     noisy = _in_deviations(names[0], of_cells, n_columns, spending)
     is_small = np.diff(starts) == 1
     sensitivity = spending.per_square * math.sqrt(n_columns)
     hidden = _HIDDEN * n_records / (sensitivity * spending.noise_multiplier(names[0]))
-    of_octaves = _ends_above_noise(noisy, false, is_small, hidden)
-    first = starts[of_octaves]
-    sizes = np.diff(starts)[of_octaves]  # of both ends' cells
-    ranges = _from_zero(ends[first + [0, 1] * sizes], 2.0**-power)
-    large = sizes > 1
-    alike = of_octaves[:, 0] == of_octaves[:, 1]
-    narrow = ~large.any(axis=1) & ((ranges[:, 0] > 0) | (ranges[:, 1] < 0))
-    split = narrow | large.any(axis=1)
-    if not np.any(split):  # the second release measures the same again
-        again = _in_deviations(names[1], of_cells, n_columns, spending)
-        parts_of = [math.sqrt(spending.shares[name].size) for name in names]
-        noisy = (parts_of[0] * noisy + parts_of[1] * again) / math.hypot(*parts_of)
-        hidden *= math.hypot(*parts_of) / parts_of[0]
-        of_octaves = _ends_above_noise(noisy, false, is_small, hidden)
-        return _from_zero(ends[starts[of_octaves + np.array([0, 1])]], 2.0**-power)
+    found = _Octaves(_ends_above_noise(noisy, false, is_small, hidden), power)
+    total = np.take_along_axis(noisy, found.of_octaves, axis=1).sum(axis=1)
+    total *= spending.noise_multiplier(names[0]) / spending.noise_multiplier(names[1])
+    pairs = found.pairs & splits_pairs & (total >= 2 * PARTS)
+    narrow = found.narrow | pairs
+    if np.any(narrow | found.has_large):
+        ranges, kept = _split(found, counts, parts, spending, names[1], false, narrow)
+        total *= math.sqrt(n_columns / np.sum(narrow | found.has_large))
+        cuts = pairs & (kept < _KEPT * total)
+        return _with_rare_flags(np.where(cuts[:, None], found.from_zero, ranges))
+    noisy, less = _measured_again(noisy, of_cells, spending, names)
+    return _Octaves(_ends_above_noise(noisy, false, is_small, hidden * less), power).from_zero
+
+
+def _measured_again(noisy, of_cells, spending, names):
+    """Return counts from both releases, in deviations, and how much less noise they have."""
+    again = _in_deviations(names[1], of_cells, len(of_cells), spending)
+    first, second = (math.sqrt(spending.shares[name].size) for name in names)
+    both = math.hypot(first, second)
+    return (first * noisy + second * again) / both, both / first
+
+
+class _Octaves:
+    """The first and the last cell of each column that the first release shows, and their ranges.
+
+    ``whole`` runs from the beginning of the first to the end of the last, ``from_zero`` is what
+    `_from_zero` makes of it.
+    """
+
+    def __init__(self, of_octaves, power):
+        starts = _starts(power)
+        self.of_octaves = of_octaves
+        self.zero = 2.0**-power
+        self.ends = _ends(power)
+        self.first = starts[of_octaves]
+        self.sizes = np.diff(starts)[of_octaves]  # of both ends' cells, in octaves
+        self.whole = self.ends[self.first + [0, 1] * self.sizes]
+        self.from_zero = _from_zero(self.whole, self.zero)
+        self.large = self.sizes > 1
+        self.has_large = self.large.any(axis=1)
+        self.alike = of_octaves[:, 0] == of_octaves[:, 1]
+        self.narrow = ~self.has_large & _beyond_zero(self.from_zero)
+        neighbours = of_octaves[:, 1] == of_octaves[:, 0] + 1
+        self.pairs = ~self.has_large & _beyond_zero(self.whole) & neighbours
+
+
+def _beyond_zero(ranges):
+    """Return whether ranges do not reach 0."""
+    return (ranges[:, 0] > 0) | (ranges[:, 1] < 0)
+
+
+def _split(found, counts, parts, spending, name, false, narrow):
+    """Buy finer counts of large cells and of narrow columns; return ranges and their counts.
+
+    The count of a range is the noisy count of the parts that are seen, in deviations of the noise,
+    and a deviation more.
+    """
+    split = narrow | found.has_large
+    ranges = np.where(narrow[:, None], found.whole, found.from_zero)
+    n_columns = len(ranges)
     finer = np.zeros((n_columns, 2, PARTS))
-    for column, end in np.argwhere(large & ~(alike[:, None] & [False, True])):  # one is split once
-        start = first[column, end]
-        size = sizes[column, end]
+    once = ~(found.alike[:, None] & [False, True])
+    for column, end in np.argwhere(found.large & once):
+        start = found.first[column, end]
+        size = found.sizes[column, end]
         finer[column, end, :size] = counts[column, start : start + size]
     if np.any(narrow):
         finer[narrow, 0] = parts(ranges, narrow)[narrow]
-    noisy = _in_deviations(names[1], finer[split], int(split.sum()), spending)
+    noisy = np.zeros_like(finer)
+    noisy[split] = _in_deviations(name, finer[split], int(split.sum()), spending)
     of_parts = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and last part
-    of_parts[split] = _ends_above_noise(noisy.reshape(-1, PARTS), false).reshape(-1, 2, 2)
-    of_parts[alike, 1] = of_parts[alike, 0]
-    of_ends = np.where(large, np.minimum(of_parts[:, [0, 1], [0, 1]], sizes - 1), [0, 0])
-    ranges[~narrow] = _from_zero(ends[first + of_ends + [0, 1]], 2.0**-power)[~narrow]
-    width = (ranges[narrow, 1] - ranges[narrow, 0]) / PARTS
-    ranges[narrow] = ranges[narrow, :1] + (of_parts[narrow, 0] + [0, 1]) * width[:, None]
-    return _with_rare_flags(ranges)
+    of_parts[split] = _ends_above_noise(noisy[split].reshape(-1, PARTS), false).reshape(-1, 2, 2)
+    of_parts[found.alike, 1] = of_parts[found.alike, 0]
+    last = found.sizes - 1
+    of_ends = np.where(found.large, np.minimum(of_parts[:, [0, 1], [0, 1]], last), [0, 0])
+    of_large = _from_zero(found.ends[found.first + of_ends + [0, 1]], found.zero)
+    width = (ranges[:, 1] - ranges[:, 0]) / PARTS
+    of_narrow = ranges[:, :1] + (of_parts[:, 0] + [0, 1]) * width[:, None]
+    places = np.arange(PARTS)
+    seen = (places >= of_parts[:, 0, :1]) & (places <= of_parts[:, 0, 1:])
+    kept = np.sum(noisy[:, 0], axis=1, where=seen) + np.sqrt(seen.sum(axis=1))
+    return np.where(narrow[:, None], of_narrow, of_large), kept
 
 
 def _with_rare_flags(ranges):
@@ -167,20 +223,22 @@ def _starts(power):
 def _ends_above_noise(noisy, false, is_small=None, hidden=0.0):
     """Return the first and the last cell of each row that stand out of noise of deviation 1.
 
-    Cells beside them are added while they are probably more than noise. Then one octave more is
+    Cells beside them are added while they are probably more than noise, or, where records are many,
+    surely: what is cut off then are few records. Then one octave more is
     added if its count is above ``hidden``: a range that is twice as wide costs less than one that
     cuts off many numbers. ``is_small`` says which cells are single octaves; if no cell stands out,
     cells of both signs are counted together, and if still none does, the range is [-1, 1]. With
     None the cells are parts of one range, and the strongest is taken if none stands out.
     """
     least = -ndtri(false / noisy.size)
+    beside = float(np.clip(hidden, _BESIDE, -ndtri(_FALSE)))
     ends = np.zeros((len(noisy), 2), np.int64)
     for row, cells in enumerate(noisy):
         pair = _standing_out(cells, least)
         if pair is None:
             strongest = (int(np.argmax(cells)),) * 2
             pair = strongest if is_small is None else _folded(cells, least, is_small)
-        first, last = _widened(*pair, (cells > _BESIDE) & (is_small is None or is_small))
+        first, last = _widened(*pair, (cells > beside) & (is_small is None or is_small))
         if is_small is not None and first < last:
             doubt = is_small & (cells > hidden)
             zero = cells.size // 2

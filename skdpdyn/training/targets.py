@@ -188,7 +188,7 @@ class Labels(Targets):
             )
 
     def published(self, attributes, coef, intercept, centred):
-        """See `Targets.published`: of several outputs less what all have in common, which is noise.
+        """See `Targets.published`: of several outputs less their mean, which is noise.
 
         Probabilities do not depend on it. The coefficients of a column then add up to 0.
         """
