@@ -794,11 +794,13 @@ class ShapeDisplay(Display):
             "estimated": shape.estimate if shape.estimate is None else shape.estimate[self.output],
         }
         if isinstance(shape.grid, tuple):
-            places = [np.arange(len(of)) if isinstance(of, list) else of for of in shape.grid]
+            places = [
+                np.arange(len(side)) if isinstance(side, list) else side for side in shape.grid
+            ]
             ax.figure.colorbar(ax.pcolormesh(*places, value.T, shading="nearest"), ax=ax)
-            for axis, of in zip((ax.xaxis, ax.yaxis), shape.grid, strict=True):
-                if isinstance(of, list):
-                    axis.set_ticks(np.arange(len(of)), distinct(map(label_of, of)))
+            for axis, side in zip((ax.xaxis, ax.yaxis), shape.grid, strict=True):
+                if isinstance(side, list):
+                    axis.set_ticks(np.arange(len(side)), distinct(map(label_of, side)))
         elif isinstance(shape.grid, list):
             error = errors["estimated"]
             ax.bar(distinct(map(label_of, shape.grid)), value)

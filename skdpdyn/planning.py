@@ -364,17 +364,17 @@ def plan(
             requirement = f"a number below what is expected without privacy, {guess.best}"
             goal = checked_number(target, "target", lambda x: x < guess.best, requirement)
 
-            def mean(size, of):
-                return float(np.mean(scores(_SHAPES[:1], size, of)))
+            def mean(size, epsilons_of_fits):
+                return float(np.mean(scores(_SHAPES[:1], size, epsilons_of_fits)))
 
             if solve_for == "epsilon":
                 epsilons = [least(lambda x: mean(sizes[0], [x]), goal, EPSILONS)]
             else:
                 sizes = [least(lambda x: mean(x, epsilons), goal, SAMPLES)]
         points = [
-            PlannedScore(size, of, *_interval(drawn))
+            PlannedScore(size, epsilon_of_fit, *_interval(drawn))
             for size in sizes
-            for of, drawn in zip(epsilons, scores(_SHAPES, size, epsilons), strict=True)
+            for epsilon_of_fit, drawn in zip(epsilons, scores(_SHAPES, size, epsilons), strict=True)
         ]
     return PlannedScores(guess.name, guess.best, tuple(points))
 
@@ -414,15 +414,15 @@ def _scores(
     n_drawn = min(checked_count(n_samples, "n_samples", least=2), max(_ROWS, 20 * n_features))
     n_fits = min(max(2 * _ROWS // n_drawn, 3), 12)
     requests = (
-        Purchase.of(clone(model).set_params(epsilon=of), n_samples, n_features).request
-        for of in epsilons
+        Purchase.of(clone(model).set_params(epsilon=epsilon_of_fit), n_samples, n_features).request
+        for epsilon_of_fit in epsilons
     )
     budgets = [of_more(request.budget, n_samples / n_drawn) for request in requests]
     score_of = np.empty((len(epsilons), len(shapes), n_fits))
     for fit, generator in enumerate(generators(0, n_fits)):
         normals = generator.standard_normal((n_drawn + _ROWS, n_features), dtype=np.float32)
-        for shape, of in enumerate(shapes):
-            X, linear = _rows(normals, of, guess.truth.n_outputs, generator)
+        for shape, falls in enumerate(shapes):
+            X, linear = _rows(normals, falls, guess.truth.n_outputs, generator)
             y = guess.truth.drawn(guess.raw(linear), generator)
             for at, budget in enumerate(budgets):
                 budgeted = {"epsilon": budget.epsilon, "delta": budget.delta}

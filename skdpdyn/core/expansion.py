@@ -432,8 +432,8 @@ class Expansion:
         numbers = np.arange(self.n_features)
         parts = self.slices[len(self.columns) :]
         n_lowest = [*map(len, self.head.factors)]
-        lowest = [numbers[of][:n] for of, n in zip(parts, n_lowest, strict=True)]
-        others = [numbers[of][n:] for of, n in zip(parts, n_lowest, strict=True)]
+        lowest = [numbers[part][:n] for part, n in zip(parts, n_lowest, strict=True)]
+        others = [numbers[part][n:] for part, n in zip(parts, n_lowest, strict=True)]
         blocks = [numbers[: sum(self.widths)], np.concatenate([numbers[:0], *lowest]), *others]
         return [block for block in blocks if block.size]
 
@@ -459,8 +459,11 @@ class Expansion:
         """Return some products of a pair as functions of its cells."""
         *places, weights = zip(*factors, strict=True)
         tables = []
-        for j, of in zip(pair, places, strict=True):
-            table = self.low[self.starts[j] : self.starts[j + 1], np.array(of) - self.low_starts[j]]
+        for j, factors_of_column in zip(pair, places, strict=True):
+            table = self.low[
+                self.starts[j] : self.starts[j + 1],
+                np.array(factors_of_column) - self.low_starts[j],
+            ]
             tables.append(np.column_stack([np.ones(len(table)), table]))
         meet = [(table != 0).T @ (table != 0) for table in tables]  # no row has two levels
         first, second = np.nonzero(np.triu(meet[0] & meet[1]))
@@ -485,10 +488,10 @@ class Expansion:
         """For each pair the places of both factors of its products in `low`, and their weights."""
         return [
             [
-                (one, other, weight)
+                (place, other_place, weight)
                 for a, b, weight in self._terms_of_pair(i, j)
-                for one in self._places(i, a)
-                for other in self._places(j, b)
+                for place in self._places(i, a)
+                for other_place in self._places(j, b)
             ]
             for i, j in self.pairs
         ]
@@ -501,13 +504,13 @@ class Expansion:
     @cached_property
     def places(self) -> np.ndarray:
         """Places of both factors of the products of all pairs, of shape (2, n_products)."""
-        places = [factor[:2] for of in self.factors for factor in of]
+        places = [factor[:2] for factors in self.factors for factor in factors]
         return np.ascontiguousarray(np.array(places, dtype=np.int64).reshape(-1, 2).T)
 
     @cached_property
     def pair_weights(self) -> np.ndarray:
         """Factors of the products of all pairs."""
-        return np.array([weight for of in self.factors for *_, weight in of])
+        return np.array([weight for factors in self.factors for *_, weight in factors])
 
     def expanded(self, codes: np.ndarray) -> np.ndarray:
         """Return the features of rows that are given as cells, shape (n_rows, n_features)."""

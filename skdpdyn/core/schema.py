@@ -157,14 +157,14 @@ def said_of(fact: str, given: Any) -> list[str]:
     """Return a report's line on facts of columns that were given; no line where none were."""
     if not isinstance(given, Mapping):
         return [] if given is None or is_auto(given) else [f"the columns' {fact}"]
-    named = ", ".join(code_span(column) for column, of in given.items() if not is_auto(of))
+    named = ", ".join(code_span(column) for column, value in given.items() if not is_auto(value))
     return [f"{fact} of the columns {named}"] * bool(named)
 
 
 def _plain(fact):
     """Return a fact as Python's own numbers, tuples and dicts, which compare and travel."""
     if isinstance(fact, Mapping):
-        return {_plain(key): _plain(of) for key, of in fact.items()}
+        return {_plain(key): _plain(value) for key, value in fact.items()}
     fact = getattr(fact, "categories", fact)  # of a type with explicit levels
     if hasattr(fact, "tolist"):
         fact = fact.tolist()

@@ -101,10 +101,10 @@ class PlannedTables(Shown):
         """
         rows = [
             (
-                f"{one.n_samples:,}",
-                *(f"{x:.3g}" for x in (one.epsilon, one.answered, one.width, one.longest)),
+                f"{point.n_samples:,}",
+                *(f"{x:.3g}" for x in (point.epsilon, point.answered, point.width, point.longest)),
             )
-            for one in self.points
+            for point in self.points
         ]
         head = ("records", "epsilon", "answered", "width", "of long tails")
         notes = ["width: standard errors over those without privacy"]
@@ -193,12 +193,14 @@ PrivateRidge
     if getattr(model, "weight_bounds", None) is not None:  # of rows that weigh alike
         model = clone(model).set_params(weight_bounds=None)
 
-    def planned(size, of):
-        budget = Budget.for_samples(of, delta, n_samples=size, adjacency=adjacency)
-        return PlannedTable(size, of, *_expected(model, guess, (size, n_features), budget, robust))
+    def planned(size, epsilon_of_fit):
+        budget = Budget.for_samples(epsilon_of_fit, delta, n_samples=size, adjacency=adjacency)
+        return PlannedTable(
+            size, epsilon_of_fit, *_expected(model, guess, (size, n_features), budget, robust)
+        )
 
-    def reached(size, of):
-        expected = planned(size, of)
+    def reached(size, epsilon_of_fit):
+        expected = planned(size, epsilon_of_fit)
         return -expected.width if expected.answered >= _ENOUGH else -math.inf
 
     with SILENCE:  # of seeds and large budgets: no record is read
@@ -207,10 +209,14 @@ PrivateRidge
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
         if solve_for == "epsilon":
-            epsilons = [least(lambda of: reached(sizes[0], of), -width, EPSILONS)]
+            epsilons = [
+                least(lambda epsilon_of_fit: reached(sizes[0], epsilon_of_fit), -width, EPSILONS)
+            ]
         elif solve_for:
             sizes = [least(lambda size: reached(size, epsilons[0]), -width, SAMPLES)]
-        return PlannedTables(tuple(planned(size, of) for size in sizes for of in epsilons))
+        return PlannedTables(
+            tuple(planned(size, epsilon_of_fit) for size in sizes for epsilon_of_fit in epsilons)
+        )
 
 
 @dataclass(frozen=True)
@@ -288,5 +294,5 @@ def _expected(
             ratios = np.delete(table.std_err.reshape(-1, len(plain)) / plain, -1, axis=1)
             answered[k, fit] = table.answered.mean()
             widths[k] = np.append(widths[k], ratios[np.isfinite(ratios)])
-    width, longest = (float(np.median(of)) if of.size else math.nan for of in widths)
+    width, longest = (float(np.median(ratios)) if ratios.size else math.nan for ratios in widths)
     return float(answered[0].mean()), width, longest
