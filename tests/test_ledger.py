@@ -527,9 +527,10 @@ OF = {
 
 
 @pytest.mark.system
+@pytest.mark.every_case
 @pytest.mark.parametrize(
     ("of", "filter", "n_entries"),
-    [("all", None, 2500), *((of, None, 500) for of in OF), ("windows", "gdp", 500)],
+    [("all", None, 2500), ("all", "gdp", 250), *((of, None, 250) for of in OF if of != "all")],
 )
 def test_an_entry_costs_the_same_among_few_and_among_many(tmp_path, of, filter, n_entries):
     """Reserved and settled one by one, four times as many take at most 4^1.25 times as long."""

@@ -170,7 +170,7 @@ def _bring_into_ball(v, n_columns, radius, scale):
 
 @strict
 def _divide(v, centre, matrix, of, scale, lost, w):
-    """Multiply factors by those of a map; write what rows lose of its shift, and use ``w``."""
+    """Multiply factors by those of a map; write how much of its shift rows lose, and use ``w``."""
     _radius, norm, shrink, unit, full = of
     for p in range(centre.size):
         for k in range(WIDE):

@@ -1,4 +1,4 @@
-"""Searches of scikit-learn: which objects are one, and what each has fitted."""
+"""Searches of scikit-learn: which objects are one, and all that each has fitted."""
 
 from numbers import Integral
 

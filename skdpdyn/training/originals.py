@@ -53,7 +53,7 @@ class Originals:
 
 
 def _array_of(given):
-    """Return an array of what can be one; None of what cannot: whoever reads it says why."""
+    """Return a value as an array; None if it cannot be one: whoever reads it says why."""
     try:
         return np.asarray(given) if hasattr(given, "__array__") else None
     except Exception:  # its text may quote a record
