@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from faults import every_fault
 from numba import config
@@ -203,6 +204,34 @@ def test_onnx_takes_raw_tables():
             found = run(to_onnx(model, double=True), given)[-1]
             expected = getattr(model, "predict_proba", model.predict)(frame)
             np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-6)
+
+
+@pytest.mark.system
+@pytest.mark.filterwarnings("ignore")
+def test_inputs_of_onnx_have_the_names_of_columns():
+    """Whatever names they are: none is changed, two are never one, and the file has a table."""
+    runtime = pytest.importorskip("onnxruntime")
+    names = ["a-b", "a_b", "a b", "1st", "", "()", "x.y", "å", "label", "variable", "probabilities"]
+    names += ["Me", "skdpdyn_column_3", "X", "line\nbreak"]
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.uniform(0, 1, N_SAMPLES) for name in names})
+    frame["w"] = rng.choice(["x", "y"], N_SAMPLES)
+    given = {"bounds": (0, 1), "categories": {"w": ["x", "y"]}}
+    model = PrivateGAMClassifier(99.0, classes=["no", "yes"], **given).fit(frame, LABELS)
+    session = runtime.InferenceSession(to_onnx(model, double=True).SerializeToString())
+    columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    assert columns == [*frame]
+    inputs = [one.name for one in session.get_inputs()]
+    assert len(set(inputs)) == len(columns)
+    changed = {column: name for column, name in zip(columns, inputs, strict=True) if column != name}
+    assert all(name.strip("()") == column.strip("()") for column, name in changed.items())
+    assert set(changed) <= {"", "()", "label", "variable", "probabilities", "skdpdyn_column_3"}
+    rows = {
+        name: frame[[column]].to_numpy(object if column == "w" else float)
+        for name, column in zip(inputs, columns, strict=True)
+    }
+    found = session.run(None, rows)[-1]
+    np.testing.assert_allclose(found, model.predict_proba(frame), atol=1e-12)
 
 
 def test_without_an_optional_library_the_error_has_the_line_to_paste(monkeypatch, tmp_path):

@@ -1,5 +1,6 @@
 """Models that leave Python: converters of steps of skdpdyn, for skl2onnx (extra "onnx")."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.pipeline import Pipeline
 from skdpdyn.core.expansion import Levels
 from skdpdyn.exceptions import optional
 from skdpdyn.preprocessing import BoundsScaler, RowMapper
+from skdpdyn.training.base import distinct
 
 
 def to_onnx(model: Any, *, double: bool = False) -> Any:
@@ -29,7 +31,10 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     -------
     onnx.ModelProto
         With one input, "X" of shape (n_rows, n_features), or an input of shape (n_rows, 1) for each
-        column. Classifiers give labels and probabilities, regressors predictions.
+        column, in their order. An input has the name of its column, in parentheses where that is
+        empty or a name inside of the graph. The metadata "columns" is a JSON list of the names of
+        columns, where the model knows them. Classifiers give labels and probabilities, regressors
+        predictions.
 
     Raises
     ------
@@ -49,7 +54,7 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     1
     """
     skl2onnx = optional("skl2onnx", "onnx")
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
     last = model[-1] if isinstance(model, Pipeline) else model
     if not hasattr(last, "to_sklearn"):
@@ -64,13 +69,17 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
         BoundsScaler: (_shape_of_scaled_rows, _convert_bounds),
     }
     kind = DoubleTensorType if double else FloatTensorType
-    rows = [("X", kind([None, model.n_features_in_]))]
+    rows = [(_input_of(0), kind([None, model.n_features_in_]))]
+    names = ["X"]
     if hasattr(converted[0], "expansion_"):  # of an additive model
         steps[type(converted[0])] = (_shape_of_terms, _convert_terms)
         if hasattr(converted[-1], "high"):  # predictions are cut
             steps[type(converted[-1])] = (_shape_of_predictions, _convert_cut)
-        if last is model:
-            rows = _inputs_of(model, kind, rows)
+        if last is model and any(map(_is_text, model.expansion_.columns)):
+            columns = enumerate(model.expansion_.columns)
+            kinds = [StringTensorType if _is_text(column) else kind for _, column in columns]
+            rows = [(_input_of(j), of([None, 1])) for j, of in enumerate(kinds)]
+            names = model.terms_[1 : 1 + len(rows)]
     for step, converters in steps.items():
         skl2onnx.update_registered_converter(
             step, f"Skdpdyn{step.__name__}", *converters, overwrite=True
@@ -84,19 +93,28 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     imports = sorted(graph.opset_import, key=lambda one: one.domain)
     del graph.opset_import[:]
     graph.opset_import.extend(imports)
+    _name_inputs(graph, names)
+    columns = getattr(model, "feature_names_in_", None)
+    if columns is not None:
+        graph.metadata_props.add(key="columns", value=json.dumps([*map(str, columns)]))
     return graph
 
 
-def _inputs_of(model, kind, rows):
-    """Return the inputs of a graph: one for each column, by its name, where levels are text."""
-    from skl2onnx.common.data_types import StringTensorType
+def _input_of(j):
+    """Return the name of an input until a graph is made: skl2onnx changes what is no identifier."""
+    return f"skdpdyn_column_{j}"
 
-    columns = model.expansion_.columns
-    if not any(map(_is_text, columns)):
-        return rows
-    kinds = [StringTensorType if _is_text(column) else kind for column in columns]
-    names = model.terms_[1 : 1 + len(columns)]
-    return [(str(name), of([None, 1])) for name, of in zip(names, kinds, strict=True)]
+
+def _name_inputs(graph, names):
+    """Give the inputs of a graph names of columns; in parentheses, where a tensor has the name."""
+    inside = [name for node in graph.graph.node for name in (*node.input, *node.output)]
+    inside += [one.name for one in (*graph.graph.initializer, *graph.graph.output)]
+    reserved = {"", *inside}
+    names = dict(zip(map(_input_of, range(len(names))), distinct(names, reserved), strict=True))
+    for one in graph.graph.input:
+        one.name = names[one.name]
+    for node in graph.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
 
 
 def _is_text(column):
