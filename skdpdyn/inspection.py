@@ -232,9 +232,8 @@ class PrivacyDynamicsDisplay(Display):
         if self.target is not None:
             self.ax_.axhline(self.target, color="0.3", linestyle="--", linewidth=1, label="target")
         if self.n_steps is not None and self.n_steps > 1:  # type: ignore[operator]
-            self.ax_.axvline(
-                self.n_steps, color="0.6", linestyle=":", linewidth=1, label=f"K* = {self.n_steps}"
-            )
+            label = f"{self.n_steps} {self.xlabel}"
+            self.ax_.axvline(self.n_steps, color="0.6", linestyle=":", linewidth=1, label=label)
         self.ax_.set(xscale="log", yscale="log", xlabel=self.xlabel, ylabel=self.ylabel)
         self.ax_.legend(frameon=False, title=self.title)
         return self

@@ -347,10 +347,13 @@ def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> 
         adjacency=budget.adjacency,
     )
     if steps > _MOST_CONVERGING:
+        # (curvature + alpha) / alpha at which they are as many as are run, and some to round
+        ratio = objective.smoothness / objective.alpha * math.sqrt(_MOST_CONVERGING / steps)
+        alpha = 1.005 * objective.curvature / (ratio - 1)
         raise CalibrationError(
             f"n_steps='theorem4' asks for K* = {math.ceil(steps):,} steps, and at most "
             f"{_MOST_CONVERGING:,} are run. They grow with (smoothness / alpha)^2: use an alpha "
-            f"above {objective.alpha:.3g}, a smaller data_norm, or n_steps='worst_case'"
+            f"above {alpha:.3g}, a smaller data_norm, or n_steps='worst_case'"
         )
     return max(1, math.ceil(steps)), step_size
 
