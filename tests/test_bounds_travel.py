@@ -306,6 +306,8 @@ def test_dynamics_of_steps_that_differ_are_those_of_the_run_stopped_earlier():
     epochs = PrivacyDynamicsDisplay.from_mechanism(batches, n_points=10, plot=False)
     first = replace(batches, n_epochs=1, noise_multiplier=np.linspace(4, 5, 18)[:6])
     assert epochs.curves["composition"][0] == composition(first).epsilon(1e-6)
+    for one, said in ((display, "40 steps"), (epochs, "3 epochs")):  # no K*: nothing was solved for
+        assert one.plot().ax_.get_legend_handles_labels()[1][-1] == said
     with pytest.raises(UnsupportedMechanismError, match=r"max_steps=41: .* of steps after 40"):
         PrivacyDynamicsDisplay.from_mechanism(m, max_steps=41)
     model = PrivateLogisticRegression(epsilon=20.0, delta=1e-6, classes=[0, 1], conditioning=None)

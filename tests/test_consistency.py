@@ -4,6 +4,7 @@ The truth is synthetic; references minimise the same loss on the same rows witho
 """
 
 import math
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from skdpdyn import (
 from skdpdyn.core.losses import HINGE_WIDTH
 from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyUtilityWarning
 from skdpdyn.privacy import GaussianDP, composition
+from skdpdyn.training.recipe import CONSTANT
+from skdpdyn.training.request import request_of
 
 N = 200_000
 FEWER = 50_000  # where noise is in proportion
@@ -353,6 +356,28 @@ def test_few_records_buy_a_constant_and_are_told_so_in_public_numbers(name, adja
     (text,) = texts
     assert "skdpdyn.planning.plan" in text
     assert np.any(few.set_params(conditioning=None).fit(ROWS[:100], y[:100]).coef_)
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+@pytest.mark.parametrize("delta", ["auto", 1e-5])
+@pytest.mark.parametrize("n_samples", [4, 10, 50, 90])
+def test_as_many_records_as_are_asked_for_buy_slopes_and_so_does_as_much_epsilon(n_samples, delta):
+    """A delta of 1/n^2 is another for other records, and mu does not grow as epsilon does."""
+
+    def buys(n_samples, epsilon):
+        asked = clone(model).set_params(epsilon=epsilon)
+        return request_of(asked, n_samples, 3).recipe is not CONSTANT
+
+    model = PrivateLogisticRegression(1.0, delta, classes=[False, True])
+    with pytest.warns(PrivacyUtilityWarning, match="at most") as heard:
+        model.fit(ROWS[:n_samples], SIGNAL[:n_samples])
+    (times,) = re.findall(r"Slopes need (\S+) times", str([one.message for one in heard]))
+    times = float(times)
+    assert not buys(n_samples, 1.0)
+    assert buys(math.ceil(times * n_samples), 1.0)
+    assert buys(n_samples, times)
+    less = 0.85 * times
+    assert not (buys(math.ceil(less * n_samples), 1.0) and buys(n_samples, less))
 
 
 @pytest.mark.parametrize("name", FEW)

@@ -1,6 +1,7 @@
 """The converging bounds: on conditioned rows, by Theorem 4, and beside composition."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -151,6 +152,23 @@ def test_theorem_4_names_the_steps_that_are_too_many():
     softmax = PrivateSoftmaxRegression(classes=range(3), solver=NoisyGD(n_steps="theorem4"))
     with pytest.raises(CalibrationError, match="clipped softmax has none: use clip="):
         softmax.set_params(alpha=0.1, clip=0.5).privacy_cost(1000, 3)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(("n_samples", "n_features", "alpha"), [(50, 3, 1e-6), (10**6, 90, 1e-3)])
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateRidge])
+def test_the_alpha_that_theorem_4_asks_for_is_enough_and_little_less_is_not(
+    kind, n_samples, n_features, alpha, adjacency
+):
+    options = {"target_bounds": (-1, 1)} if kind is PrivateRidge else {"classes": [0, 1]}
+    model = kind(1.0, 1e-6, bound="langevin", adjacency=adjacency, data_norm=1.0, **options)
+    model.set_params(solver=NoisyGD(n_steps="theorem4"), conditioning=None)
+    with pytest.raises(CalibrationError, match="K") as caught:
+        model.set_params(alpha=alpha).privacy_cost(n_samples, n_features)
+    told = float(re.search(r"an alpha above ([\d.e-]+)", str(caught.value))[1])
+    model.set_params(alpha=told).privacy_cost(n_samples, n_features)
+    with pytest.raises(CalibrationError, match="an alpha above"):
+        model.set_params(alpha=0.98 * told).privacy_cost(n_samples, n_features)
 
 
 def test_a_converged_run_costs_the_same_however_long():

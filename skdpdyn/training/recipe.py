@@ -15,7 +15,7 @@ import numpy as np
 
 from skdpdyn.core import rules
 from skdpdyn.core.spending import scaled_to, total_of
-from skdpdyn.exceptions import PrivacyUtilityWarning, warn
+from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning, warn
 from skdpdyn.privacy import least_noise
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.solvers import SufficientStatistics
@@ -106,6 +106,34 @@ class AsIs(Recipe):
         return name if n_steps is None else f"{name} of {n_steps} steps"
 
 
+def _times_as_much(request: Request, missing: float) -> float:
+    """Return how many times as many records are that much stronger, and as large an epsilon, too.
+
+    A delta of 1/n^2 is another one for other records, and mu does not grow as epsilon does. In two
+    digits, rounded up; infinite if it is beyond a million.
+    """
+    budget = request.budget
+    moves = math.isclose(budget.delta, 1 / request.n_samples**2)
+
+    def is_enough(times: float) -> bool:
+        part = times**-2 if moves else 1.0  # of delta
+        of_more = replace(budget, delta=budget.delta * part, reserved=budget.reserved * part)
+        dearer = replace(budget, epsilon=budget.epsilon * times)
+        return min(of_more.mu * times, dearer.mu) >= missing * budget.mu
+
+    times = missing
+    while times < 1e6:
+        digit = 10.0 ** (math.floor(math.log10(times)) - 1)
+        times = round(math.ceil(times / digit - 1e-9) * digit, 9)
+        try:
+            if is_enough(times):
+                return times
+        except CalibrationError:  # beyond floating point
+            break
+        times += digit
+    return math.inf
+
+
 class Constant(AsIs):
     """The base rate alone, which takes the whole budget where it is chosen before a fit."""
 
@@ -140,9 +168,10 @@ class Constant(AsIs):
             flat = request.strength * learning.facts.flatness
             missing = max(missing, rules.LEAST_FLAT_STRENGTH / flat)
             why = "the base rate, or what depends on it, drowns in its own noise, so that"
+        times = _times_as_much(request, missing) if missing >= 1.05 else math.inf
         remedy = (
-            f"{missing:.2g} times as many records, or that much of a larger epsilon, at least"
-            if missing >= 1.05
+            f"{times:g} times as many records, or that much of a larger epsilon, at most"
+            if times < math.inf
             else "more records, or a larger epsilon"
         )
         warn(
