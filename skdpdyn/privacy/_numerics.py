@@ -97,9 +97,10 @@ def safe_root(
         Where it ends above.
     near : float, default=0.0
         A value that is close enough to 0.
-    xtol, rtol : float
-        How far the answer may be from an argument at which the function is below 0: by itself, and
-        over its size.
+    xtol : float, default=0.0
+        How far the answer may be from an argument at which the function is below 0.
+    rtol : float, default=8.881784197001252e-16
+        What is added to that, over the size of the answer.
     slope : float, default=0.0
         About the slope of a function that is nearly a line; 0: not known.
     """
