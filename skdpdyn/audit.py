@@ -50,7 +50,7 @@ from skdpdyn.privacy import (
     Vocabulary,
     WithoutReplacement,
 )
-from skdpdyn.privacy.checks import checked_choice
+from skdpdyn.privacy.checks import checked_choice, has_own
 from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.targets import listed
@@ -485,6 +485,8 @@ def audit(
     (True, 1.0)
     """
     checked_choice(kind, "kind", ("replay", "canary"))
+    if not has_own(estimator, "privacy_cost"):
+        raise ValueError(f"a {type(estimator).__name__} has no privacy_cost: pass an estimator")
     if X_shape is None:
         if not hasattr(estimator, "n_samples_"):
             raise ValueError("X_shape=None is for fitted models: give (n_samples, n_features)")

@@ -9,7 +9,7 @@ from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
-from skdpdyn.privacy.checks import checked_count, checked_number, has_own
+from skdpdyn.privacy.checks import checked_count, checked_number, has_own, quoted
 from skdpdyn.privacy.display import Display, label_of
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import distinct
@@ -313,7 +313,7 @@ class TradeoffDisplay(Display):
         guarantee = getattr(guarantee, "guarantee", guarantee)
         if not isinstance(guarantee, Guarantee):
             raise ValueError(
-                f"{guarantee!r} is no guarantee: of an estimator use from_estimator, of a "
+                f"{quoted(guarantee)} is no guarantee: of an estimator use from_estimator, of a "
                 "record from_mechanism"
             )
         if name is None and leaks:
@@ -524,14 +524,14 @@ def _fitted(estimator):
         ]
         if total_privacy(*before).parts:  # an error where one of them learnt without privacy
             raise ValueError(
-                f"{estimator!r} has several private steps: show what they cost together, by "
+                f"{quoted(estimator)} has several private steps: show what they cost together, by "
                 "TradeoffDisplay.from_guarantee(total_privacy(pipeline)), or one step alone"
             )
         estimator = estimator[-1]
     if not any(has_own(estimator, name) for name in ("privacy_", "privacy_cost")):
         raise ValueError(
-            f"{estimator!r} has no privacy_: show a fitted estimator of skdpdyn, or a Pipeline "
-            "that ends in one"
+            f"{quoted(estimator)} has no privacy_: show a fitted estimator of skdpdyn, or a "
+            "Pipeline that ends in one"
         )
     check_is_fitted(estimator, "privacy_")
     return estimator

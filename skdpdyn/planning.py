@@ -26,7 +26,7 @@ from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.linear_model.gam import AdditiveModel
 from skdpdyn.privacy import Budget, GaussianDP
-from skdpdyn.privacy.checks import checked_choice, checked_count, checked_number
+from skdpdyn.privacy.checks import checked_choice, checked_count, checked_number, quoted
 from skdpdyn.privacy.display import Document, Shown
 from skdpdyn.training.foreign import SILENCE
 from skdpdyn.training.purchase import Purchase
@@ -344,7 +344,9 @@ def plan(
     True
     """
     if not isinstance(estimator, PrivateLinearModel):
-        raise TypeError(f"{estimator!r} is no estimator of skdpdyn: of a pipeline pass the last")
+        raise TypeError(
+            f"{quoted(estimator)} is no estimator of skdpdyn: of a pipeline pass the last"
+        )
     with SILENCE:  # of seeds and large budgets: no record is read
         guess = _guess(apply_schema(copy(estimator)), guesses)
         truth = guess.truth
@@ -357,7 +359,7 @@ def plan(
         elif hasattr(model, "bounds"):  # those of the records hold for no drawn row
             model.set_params(bounds=None)
         scores = partial(_scores, model, guess, n_features)
-        sizes = several(n_samples)
+        sizes = several(n_samples, "biu")
         epsilons = several(model.epsilon if epsilon is None else epsilon)
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])
@@ -379,9 +381,13 @@ def plan(
     return PlannedScores(guess.name, guess.best, tuple(points))
 
 
-def several(value: Any) -> list[Any]:
-    """Return one number, or several, as a list."""
-    return np.atleast_1d(value).tolist()
+def several(value: Any, kinds: str = "biuf") -> list[Any]:
+    """Return one number, or several of these kinds, as a list."""
+    array = np.atleast_1d(value)
+    if array.size > 1 and array.dtype.kind not in kinds:  # checks of each would quote them
+        whole = "" if "f" in kinds else "whole "
+        raise ValueError(f"{quoted(value)} must be a {whole}number, or a list of these")
+    return array.tolist()
 
 
 def least(expected: Callable[[Any], float], goal: float, candidates: list[Any]) -> Any:

@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "an error quotes a list that stands where a parameter should",
+        'return repr(value) if few or not value else f"a {kind} of length {len(value)}"',
+        "return repr(value)",
+        "tests/test_safety.py -k stands_where",
+    ),
+    Mutation(
         "a weight raises an error of its own",
         "    except Exception:  # whatever a cell raises: it may quote itself",
         "    except (TypeError, ValueError):",

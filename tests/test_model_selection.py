@@ -340,7 +340,7 @@ def test_an_error_leaves_a_search_as_it_was(monkeypatch):
         *[({"holdout": of}, ValueError, "holdout") for of in ([0, 0], [200], np.zeros(200, bool))],
         ({"n_jobs": 2.5}, ValueError, "n_jobs=2.5 must be None or an integer"),
         ({"grid": []}, ValueError, "param_grid"),
-        ({"grid": [1]}, TypeError, "Parameter grid"),
+        ({"grid": [1]}, TypeError, "param_grid=.1. must be a dict of lists"),
         ({"grid": {1: [2]}}, ValueError, "param_grid holds 1"),
         ({"grid": {"clip": []}}, ValueError, "clip"),
         *[({"grid": {"clip": of}}, TypeError, "clip") for of in ("auto", {0.3, 0.6}, iter([0.1]))],

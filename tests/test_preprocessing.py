@@ -91,7 +91,7 @@ NO_PAIRS = [(0, 0), (np.nan, 1), (0, np.inf), (-1e308, 1e308), (0,), "ab", (0, "
         ({"bounds": {"a": (0, 1)}}, "bounds is a dict by column name: X has no column names"),
         (
             {"feature_range": (1, 0)},
-            r"feature_range=\(1, 0\) must be a pair \(low, high\) with low",
+            r"feature_range=\(1, 0\) must be a pair \(low, high\) of finite numbers",
         ),
         *[({"feature_range": of}, "feature_range=.* must be a pair") for of in NO_PAIRS],
     ],

@@ -1,5 +1,6 @@
 """Nothing crashes, hangs or tells: malformed input, errors, threads, interrupts, caches."""
 
+import inspect
 import json
 import math
 import os
@@ -9,7 +10,9 @@ import sys
 import threading
 import time
 import warnings
+from enum import Enum
 from functools import partial
+from importlib import import_module
 from unittest.mock import patch
 
 import numba
@@ -350,6 +353,90 @@ def probes():
         yield f"ids of {name}", lambda X, y, fit=fit, rows=rows: fit(rows, LABELS, groups=y)
         for method, function in every_method(clone(search).fit(rows, LABELS)):
             yield f"{name}.{method}", function
+
+
+TABLE = pd.DataFrame({"name": [TEXT] * 6, "size": [NUMBER] * 6})
+TABLES = {
+    "frame": TABLE,
+    "series": TABLE["name"],
+    "array": TABLE.to_numpy(),
+    "numbers": np.full((6, 3), NUMBER),
+    "list": TABLE.to_numpy().tolist(),
+    "values": [NUMBER] * 6,
+    "texts": (TEXT,) * 6,
+    "dict": {"a": [TEXT] * 6, "b": [NUMBER] * 6},
+}
+GIVEN = {"X": DENSE, "y": LABELS, "epsilon": 1.0, "delta": 1e-6, "n_samples": 900, "n_features": 4}
+GIVEN |= {"n_steps": 10, "X_shape": (100, 4), "param_grid": {"clip": [0.1, 0.2]}}
+PACKAGES = ["", "audit", "evaluation", "inference", "inspection", "model_selection", "planning"]
+PACKAGES += ["preprocessing", "privacy", "solvers", "data"]
+
+
+def public_names():
+    """Yield names and values of the public functions and classes of the package."""
+    for name in PACKAGES:
+        module = import_module(f"skdpdyn.{name}".rstrip("."))
+        for public in getattr(module, "__all__", vars(module)):
+            value = getattr(module, public)
+            is_class = isinstance(value, type)
+            other = is_class and issubclass(value, Enum | Exception)
+            of = getattr(value, "__module__", "")
+            ours = of.startswith("skdpdyn" if hasattr(module, "__all__") else module.__name__)
+            if ours and not other and (is_class or inspect.isfunction(value)):
+                yield f"{module.__name__}.{public}", value
+
+
+def with_tables(function):
+    """Yield names of places, and calls of a function with each table in them."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {parameter.kind for parameter in parameters}
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        return
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for table in TABLES.values():
+        for parameter in parameters:
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                yield parameter.name, partial(function, table, table)
+            if parameter.kind in several:
+                continue
+            needed = {
+                one.name: GIVEN.get(one.name, table)
+                for one in parameters
+                if one.default is one.empty and one.kind not in several
+            }
+            yield parameter.name, partial(function, **needed | {parameter.name: table})
+
+
+def public_calls():
+    """Yield names and calls of everything public, a table in each place."""
+    for name, value in public_names():
+        for place, call in with_tables(value):
+            yield f"{name}({place})", call
+            if not hasattr(value, "fit"):
+                continue
+            try:
+                made = call()
+            except Exception:
+                continue
+            yield f"{name}({place}).fit", partial(made.fit, DENSE, LABELS)
+            if hasattr(made, "privacy_cost"):
+                yield f"{name}({place}).privacy_cost", partial(made.privacy_cost, 900, 4)
+    for model in MODELS.values():
+        fitted = model().fit(DENSE, LABELS)
+        for name, method in inspect.getmembers(fitted, callable):
+            if not name.startswith("_") and name not in ("set_output", "export"):
+                for place, call in with_tables(method):
+                    yield f"{type(fitted).__name__}.{name}({place})", call
+
+
+@pytest.mark.usefixtures("noise_found_once")
+def test_no_error_quotes_a_table_that_stands_where_a_parameter_should():
+    quoted = {
+        name
+        for name, call in public_calls()
+        if any(part in tells(call) for part in ("4711", "987654"))
+    }
+    assert not quoted
 
 
 @pytest.mark.usefixtures("noise_found_once")

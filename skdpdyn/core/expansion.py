@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.kernels.cells import write_products, write_terms
-from skdpdyn.privacy.checks import as_float, is_auto
+from skdpdyn.privacy.checks import as_float, is_auto, quoted
 
 _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth of the bounds
 _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
@@ -306,7 +306,7 @@ class Expansion:
 
     def __post_init__(self):
         if len(set(self.pairs)) < len(self.pairs):
-            raise ValueError(f"pairs={self.pairs} must differ")
+            raise ValueError(f"pairs={quoted(self.pairs)} must differ")
 
     # --- sizes ------------------------------------------------------------------------------------
 
@@ -662,9 +662,11 @@ def bounds_by_column(
     try:
         array = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None:  # raised here, so that no other error is its context
         raise ValueError(
-            f"{name}={original!r} must be one pair of numbers, or one pair for each column"
-        ) from None
+            f"{name}={quoted(original)} must be one pair of numbers, or one pair for each column"
+        )
     if array.shape == (2,) and not isinstance(original, dict):
         array = np.tile(array, (n_features, 1))
     if array.shape != (n_features, 2):
@@ -679,8 +681,8 @@ def bounds_by_column(
     if not np.all(usable):
         columns = np.array(range(n_features) if names is None else names, object)[~usable].tolist()
         raise ValueError(
-            f"{name}={original!r} must be pairs (low, high) of finite numbers with low < high: not "
-            f"so of columns {columns}"
+            f"{name}={quoted(original)} must be pairs (low, high) of finite numbers with low < "
+            f"high: not so of columns {columns}"
         )
     return array
 

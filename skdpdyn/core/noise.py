@@ -19,6 +19,7 @@ from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.kernels import release as exact
 from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
 from skdpdyn.kernels.release import draw_gamma, largest_point
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.support.blas import in_threads
 
 __all__ = [
@@ -87,13 +88,14 @@ def generators(random_state, n_streams=1):
     if random_state is None:
         keys = [int.from_bytes(os.urandom(16)) for _ in range(n_streams)]
     else:
+        seed = check_random_state(random_state)
         warn(
-            f"random_state={random_state}: the noise can be recomputed by anyone who knows or "
+            f"random_state={seed}: the noise can be recomputed by anyone who knows or "
             "guesses the seed, so this fit is "
             "not private. Use random_state=None for anything but tests.",
             PrivacyLeakWarning,
         )
-        children = np.random.SeedSequence(check_random_state(random_state)).spawn(n_streams)
+        children = np.random.SeedSequence(seed).spawn(n_streams)
         keys = [int.from_bytes(child.generate_state(2, np.uint64).tobytes()) for child in children]
     return [np.random.Generator(AESCounter(key=key)) for key in keys]
 
@@ -234,9 +236,9 @@ def check_random_state(random_state):
         ),
     ):
         raise TypeError(
-            f"random_state={random_state!r} is refused: clones, folds and workers would copy "
-            "its state and add the same noise, "
-            "which then cancels. Use None (private), or an int for repeatable tests"
+            f"random_state={quoted(random_state)} is refused: clones, folds and workers would "
+            "copy its state and add the same noise, which then cancels. Use None (private), or "
+            "an int for repeatable tests"
         )
     if (
         not isinstance(random_state, Integral)
@@ -244,8 +246,8 @@ def check_random_state(random_state):
         or random_state < 0
     ):
         raise TypeError(
-            f"random_state={random_state!r} must be None (private) or an int >= 0 (repeatable, "
-            "for tests)"
+            f"random_state={quoted(random_state)} must be None (private) or an int >= 0 "
+            "(repeatable, for tests)"
         )
     return int(random_state)
 

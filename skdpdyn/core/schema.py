@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.privacy.display import code_span
 
 _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
@@ -149,7 +149,7 @@ def facts_of(schema: Any) -> dict[str, Any]:
     if schema is None:
         return {}
     if not isinstance(schema, Schema):
-        raise ValueError(f"schema={schema!r} must be a skdpdyn.Schema, or None")
+        raise ValueError(f"schema={quoted(schema)} must be a skdpdyn.Schema, or None")
     return {field.name: getattr(schema, field.name) for field in fields(schema)}
 
 

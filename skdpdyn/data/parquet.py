@@ -13,6 +13,7 @@ import numpy as np
 from skdpdyn.data.files import ArrayFile
 from skdpdyn.data.streamed import CodedLabels, StreamedRows, refuse
 from skdpdyn.exceptions import optional
+from skdpdyn.privacy.checks import quoted
 
 _PORTION_BYTES = 1 << 22
 _MOST_ROWS = 1 << 15  # most rows of a portion
@@ -334,7 +335,7 @@ def _check_names(schema, names, targets, categories):
             raise ValueError(f"source has {many} {name!r}")
     if not names or len({*names, *targets}) < len(names) + len(targets):
         raise ValueError(
-            f"columns={names!r} must be different names, at least one, without "
+            f"columns={quoted(names)} must be different names, at least one, without "
             + " and ".join(map(repr, targets))
         )
     for name in targets if len(targets) > 1 else ():
@@ -382,7 +383,7 @@ def _opened(source):
         try:
             return dataset.dataset(paths, format="parquet", partitioning="hive")
         except FileNotFoundError:
-            raise ValueError(f"source is no file or folder that exists: {source!r}") from None
+            raise ValueError(f"source is no file or folder that exists: {quoted(source)}") from None
     if isinstance(source, dataset.FileSystemDataset):
         return source
     raise TypeError(

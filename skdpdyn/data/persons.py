@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.privacy.checks import checked_count, is_auto
+from skdpdyn.privacy.checks import checked_count, is_auto, quoted
 from skdpdyn.privacy.guarantees import checked_unit
 
 AUTO_ROWS = 100
@@ -104,8 +104,8 @@ def unit_of(groups, unit: str | None) -> str:
         return "record" if groups is None else "person"
     if (checked_unit(unit) == "record") != (groups is None):
         raise ValueError(
-            f"unit={unit!r}: a record is a row by itself, and any other unit is what groups hold "
-            "the ids of. Pass both, or neither"
+            f"unit={quoted(unit)}: a record is a row by itself, and any other unit is what groups "
+            "hold the ids of. Pass both, or neither"
         )
     return unit
 

@@ -24,7 +24,7 @@ from skdpdyn.evaluation.results import (
 )
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy import Adjacency
-from skdpdyn.privacy.checks import checked_number, checked_pair
+from skdpdyn.privacy.checks import checked_number, checked_pair, quoted
 from skdpdyn.training.base import quoting_no_records, refuse_dates, refuse_unreadable
 from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
 from skdpdyn.training.foreign import predicted as answers
@@ -457,8 +457,7 @@ def _checked_thresholds(thresholds):
         inside and is_power and edges.size <= _MOST_THRESHOLDS and np.all(edges[1:] > edges[:-1])
     ):
         raise ValueError(
-            f"thresholds={thresholds!r} must be 1, 3, 7, ... or {_MOST_THRESHOLDS} increasing "
-            "numbers between 0 and 1: "
-            "one less than a power of two"
+            f"thresholds={quoted(thresholds)} must be 1, 3, 7, ... or {_MOST_THRESHOLDS} "
+            "increasing numbers between 0 and 1: one less than a power of two"
         )
     return edges

@@ -11,7 +11,7 @@ from skdpdyn.core.noise import source_of
 from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
 from skdpdyn.exceptions import optional
 from skdpdyn.privacy import privacy_report
-from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.checks import as_float, quoted
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
@@ -388,7 +388,7 @@ class ScoreEvaluation(_OfLabels):
         n_bins = self.thresholds.size + 1
         if n_groups not in [k for k in range(1, n_bins + 1) if n_bins % k == 0]:
             raise ValueError(
-                f"n_groups={n_groups!r} must be a divisor of {n_bins}, the number of bins"
+                f"n_groups={quoted(n_groups)} must be a divisor of {n_bins}, the number of bins"
             )
         size = n_bins // n_groups
         predicted = []
@@ -438,9 +438,8 @@ class ScoreEvaluation(_OfLabels):
         at = int(np.argmin(np.abs(self.thresholds - as_float(threshold))))
         if not abs(self.thresholds[at] - as_float(threshold)) <= 1e-9:
             raise ValueError(
-                f"threshold={threshold!r} is no edge of a bin: it must be one of "
-                f"{self.thresholds.tolist()}. "
-                "Give evaluate the thresholds that you need"
+                f"threshold={quoted(threshold)} is no edge of a bin: it must be one of "
+                f"{self.thresholds.tolist()}. Give evaluate the thresholds that you need"
             )
         return at + 1
 
@@ -554,7 +553,7 @@ class ClassEvaluation(_OfLabels):
     def _part(self, label, of):
         labels = self.classes.tolist()
         if label not in labels:
-            raise ValueError(f"label={label!r} must be one of {labels}")
+            raise ValueError(f"label={quoted(label)} must be one of {labels}")
         code = labels.index(label)
         right = np.zeros((len(labels),) * 2)
         right[code, code] = 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column
 from skdpdyn.data.coded import Coded
-from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.training.additive import (
     OPEN_NUMBERS,
     Table,
@@ -70,9 +70,9 @@ class TableCells:
         is_frame = hasattr(X, "columns") and isinstance(categories, Mapping)
         if not is_frame or not {*categories, *gaps} <= set(X.columns) or {*categories} & {*gaps}:
             raise ValueError(
-                f"categories={categories!r} must be a dict of columns of X, a frame, and their "
-                f"public levels, or 'auto' if it has columns of text, and gaps={gaps!r} other "
-                "columns of it"
+                f"categories={quoted(categories)} must be a dict of columns of X, a frame, and "
+                "their public levels, or 'auto' if it has columns of text, and "
+                f"gaps={quoted(gaps)} other columns of it"
             )
         refuse_dates(X)
         numeric = [key for key in X.columns if key not in categories]

@@ -204,7 +204,7 @@ PrivateRidge
         return -expected.width if expected.answered >= _ENOUGH else -math.inf
 
     with SILENCE:  # of seeds and large budgets: no record is read
-        sizes = several(n_samples)
+        sizes = several(n_samples, "biu")
         epsilons = several(epsilon)
         if solve_for is not None:
             checked_choice(solve_for, "solve_for", ["epsilon", "n_samples"])

@@ -62,7 +62,7 @@ from skdpdyn.linear_model import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.privacy import Budget
-from skdpdyn.privacy.checks import checked_flag
+from skdpdyn.privacy.checks import checked_flag, quoted
 from skdpdyn.training.additive import Table, is_open, of_memory
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
 from skdpdyn.training.parameters import check_equal_rows, weights_in_fit
@@ -331,12 +331,12 @@ def _regression(model, X, exposure):
         )
     if getattr(model, "class_weight", None) is not None:
         raise UnsupportedMechanismError(
-            f"class_weight={model.class_weight!r} makes another loss of the likelihood, with "
+            f"class_weight={quoted(model.class_weight)} makes another loss of the likelihood, with "
             "another minimiser and other errors. Use class_weight=None"
         )
     if getattr(model, "estimand", "persons") != "persons":
         raise UnsupportedMechanismError(
-            f"estimand={model.estimand!r} moves predictions, which a table has none of. Use "
+            f"estimand={quoted(model.estimand)} moves predictions, which a table has none of. Use "
             "estimand='persons', or equal_rows=True, so that rows weigh the same"
         )
     if isinstance(X, Rows) or hasattr(X, "tocsr"):
@@ -355,7 +355,7 @@ def _places(model, one_hot):
     every = [place for group in groups for place in group]
     if -1 in every or len(set(every)) < len(every):
         raise ValueError(
-            f"one_hot={one_hot!r} must hold groups of columns of X, each column once at most"
+            f"one_hot={quoted(one_hot)} must hold groups of columns of X, each column once at most"
         )
     return groups
 
@@ -443,8 +443,8 @@ def _checked_pairs(interactions, model, cells):
     pairs = [tuple(pair) for pair in interactions]
     if not all(len(set(pair) & set(columns)) == len(pair) == 2 for pair in pairs):
         raise ValueError(
-            f"interactions={interactions!r} must be pairs of different columns of X, by number or "
-            "name"
+            f"interactions={quoted(interactions)} must be pairs of different columns of X, by "
+            "number or name"
         )
     return pairs
 

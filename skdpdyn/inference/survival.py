@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpdyn.core.losses import LOGIT
 from skdpdyn.inference.table import PrivateSummary
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.training.base import quoting_no_records
 from skdpdyn.training.targets import as_labels, codes_of
 
@@ -71,14 +72,16 @@ def person_periods(
     >>> at_risk.tolist()
     [True, True, True, False]
     """
-    times = np.asarray(times, dtype=np.float64)
+    times = quoting_no_records(np.asarray, times, dtype=np.float64)
     durations = quoting_no_records(np.asarray, durations, dtype=np.float64)
     events = quoting_no_records(as_labels, events, [0, 1])
     events = quoting_no_records(np.asarray, events)
     if X is not None and not hasattr(X, "iloc"):
         X = quoting_no_records(np.asarray, X)
     if times.ndim != 1 or times.size < 2 or not (times[0] > 0 and np.all(np.diff(times) > 0)):
-        raise ValueError(f"times={times.tolist()!r} must be two or more increasing numbers > 0")
+        raise ValueError(
+            f"times={quoted(times.tolist())} must be two or more increasing numbers > 0"
+        )
     n_rows = durations.size if X is None else quoting_no_records(len, X)
     alike = durations.ndim == 1 and events.shape == durations.shape
     for holds, message in (

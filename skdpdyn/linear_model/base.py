@@ -13,7 +13,7 @@ from skdpdyn.core.schema import apply_schema, said_of
 from skdpdyn.data.products import prepare, products_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.rows import canonical_rows, in_reach, row_factors, row_norms
-from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS
 from skdpdyn.training.base import (
@@ -323,7 +323,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         ):
             name = "NoisyGD" if is_auto(solver) else SOLVERS[solver].__name__
             raise ValueError(
-                f"{nested} is a parameter of an instance: pass solver={name}(), not {solver!r}"
+                f"{nested} is a parameter of an instance: pass solver={name}(), not "
+                f"{quoted(solver)}"
             )
         return super().set_params(**params)
 

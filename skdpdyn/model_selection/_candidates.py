@@ -15,7 +15,7 @@ from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._steps import costed, with_parameters
 from skdpdyn.model_selection._trials import name_of
-from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.training.base import quoting_no_records
 from skdpdyn.training.foreign import SILENCE, own_copy
 from skdpdyn.training.sources import sources_of
@@ -36,6 +36,9 @@ class Candidates:
     @cached_property
     def grid(self):
         """All candidates, equally likely."""
+        grids = [self.listed] if isinstance(self.listed, dict) else self.listed
+        if not (isinstance(grids, list | tuple) and all(isinstance(one, dict) for one in grids)):
+            raise TypeError(f"param_grid={quoted(self.listed)} must be a dict of lists, or several")
         grid = ParameterGrid(self.listed)
         for name in (name for part in grid.param_grid for name in part):
             if not isinstance(name, str) or name.rpartition("__")[2] in NOT_TUNED:
@@ -46,7 +49,7 @@ class Candidates:
                 )
         if not len(grid):
             raise ValueError(
-                f"param_grid={self.listed!r} holds no candidate: list a value for each name"
+                f"param_grid={quoted(self.listed)} holds no candidate: list a value for each name"
             )
         return grid
 
@@ -73,8 +76,8 @@ class Candidates:
                 or not np.array_equal(np.unique(tuned), np.unique(public_value))
             ):
                 raise ValueError(
-                    f"{name}={tuned!r} of a candidate: what is public is not tuned. Pass {name} "
-                    "to the estimator alone"
+                    f"{name}={quoted(tuned)} of a candidate: what is public is not tuned. Pass "
+                    f"{name} to the estimator alone"
                 )
         lent = self._lent(candidate, model, base, facts)
         model.set_params(**budget, **lent, random_state=seed)
@@ -126,8 +129,8 @@ def private_model(estimator):
     model = costed(estimator)
     if not isinstance(model, PrivateLinearModel):
         raise ValueError(
-            f"{model!r} cannot be searched: pass a model of skdpdyn.linear_model, or a Pipeline "
-            "that ends in one"
+            f"{quoted(model)} cannot be searched: pass a model of skdpdyn.linear_model, or a "
+            "Pipeline that ends in one"
         )
     return model
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.training.foreign import predicted
 from skdpdyn.training.targets import codes_of
 
@@ -20,8 +21,8 @@ def score_of(scoring, facts):
     name = next(iter(kinds)) if scoring is None else scoring
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(
-            f"scoring={scoring!r} must be None or one of {list(kinds)}: a score needs bounds to "
-            "be private"
+            f"scoring={quoted(scoring)} must be None or one of {list(kinds)}: a score needs "
+            "bounds to be private"
         )
     return kinds[name](facts[fact])
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._splits import knows_its_splits
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy.checks import has_own
+from skdpdyn.privacy.checks import has_own, quoted
 
 _COUNTED = GridSearchCV, RandomizedSearchCV  # one fit for each candidate and split, and the refit
 
@@ -29,19 +29,19 @@ def candidates_of(search):
     """Return the parameters of each candidate of a search, if all that it fits is known."""
     if type(search) not in _COUNTED:  # a subclass may fit more, or on parts of the splits
         raise ValueError(
-            f"{search!r}: how many fits it makes, and of how many records each, is not known. Only "
-            "those of a GridSearchCV and of a RandomizedSearchCV are"
+            f"{quoted(search)}: how many fits it makes, and of how many records each, is not "
+            "known. Only those of a GridSearchCV and of a RandomizedSearchCV are"
         )
     if is_fitted_search(search):
         return search.cv_results_["params"]
     if type(search) is not GridSearchCV:
         raise ValueError(
-            f"{search!r}: its candidates are not known, since it is not fitted or its "
+            f"{quoted(search)}: its candidates are not known, since it is not fitted or its "
             "cv_results_ do not say them. Only those of a GridSearchCV are known before"
         )
     candidates = list(ParameterGrid(search.param_grid))
     if not candidates:
-        raise ValueError(f"param_grid={search.param_grid!r} has no candidates")
+        raise ValueError(f"param_grid={quoted(search.param_grid)} has no candidates")
     return candidates
 
 

@@ -21,7 +21,7 @@ from sklearn.model_selection import (
 )
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy.checks import as_float
+from skdpdyn.privacy.checks import as_float, quoted
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,13 @@ def _positions(holdout, n_samples):
         or not positions.size
     ):
         raise ValueError(
-            f"holdout={holdout!r} must be different positions, or a mask of {n_samples} records"
+            f"holdout={quoted(holdout)} must be different positions, or a mask of {n_samples} "
+            "records"
         )
     if positions.min() < 0 or positions.max() >= n_samples or positions.size >= n_samples:
         raise ValueError(
-            f"holdout={holdout!r} must be positions below n_samples={n_samples}, and not all of "
-            "them"
+            f"holdout={quoted(holdout)} must be positions below n_samples={n_samples}, and not "
+            "all of them"
         )
     return positions
 
@@ -89,11 +90,12 @@ def _number(test_size, n_samples):
     """Return the number of held-out records, checked."""
     is_count = isinstance(test_size, Integral) and not isinstance(test_size, bool)
     if not (is_count or 0 < as_float(test_size) < 1):
-        raise ValueError(f"test_size={test_size!r} must be in (0, 1), or a number of records")
+        raise ValueError(f"test_size={quoted(test_size)} must be in (0, 1), or a number of records")
     number = int(test_size) if is_count else math.ceil(test_size * n_samples)
     if not 1 <= number < n_samples:
         raise ValueError(
-            f"test_size={test_size!r} of n_samples={n_samples} must leave records on both sides"
+            f"test_size={quoted(test_size)} of n_samples={n_samples} must leave records on "
+            "both sides"
         )
     return number
 
@@ -119,8 +121,8 @@ def record_splits(cv, n_samples, classifier):
     """Return whether splits are stratified, and the number of records that train in each."""
     if not knows_its_splits(cv):
         raise ValueError(
-            f"cv={cv!r}: how many train in a split is not known. Pass cv as a list of (train, "
-            "test) pairs; to search by person, use PrivateSearchCV"
+            f"cv={quoted(cv)}: how many train in a split is not known. Pass cv as a list of "
+            "(train, test) pairs; to search by person, use PrivateSearchCV"
         )
     rows = np.zeros((n_samples, 1))
     labels = np.zeros(n_samples, dtype=int)
@@ -145,9 +147,10 @@ def _sizes(pairs, cv, n_samples):
             raise ValueError("it makes none")
     except (IndexError, TypeError, ValueError) as error:
         raise ValueError(
-            f"cv={cv!r} does not split {n_samples} records into pairs (train, test) of indices: "
-            f"{error}"
+            f"cv={quoted(cv)} does not split {n_samples} records into pairs (train, test) of "
+            f"indices: {error}"
         ) from None
     raise UnsupportedMechanismError(
-        f"cv={cv!r} trains on a record more than once in a split: copies count as several records"
+        f"cv={quoted(cv)} trains on a record more than once in a split: copies count as "
+        "several records"
     )

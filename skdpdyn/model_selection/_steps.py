@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
 from sklearn.utils import get_tags
 
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
-from skdpdyn.privacy.checks import has_own
+from skdpdyn.privacy.checks import has_own, quoted
 
 _TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
 _CALIBRATES = "calibrate on public records, or raise the model's clip"
@@ -265,7 +265,7 @@ for _kind, _why in {
 def _(step: str):
     if step in ("passthrough", "drop"):
         return _free("hands columns on" if step == "passthrough" else "drops columns")
-    return Verdict(f"{step!r} is no step")
+    return Verdict(f"{quoted(step)} is no step")
 
 
 @_verdict.register(OneHotEncoder)
@@ -422,7 +422,7 @@ def private_steps(estimator, name=""):
         return [*scalers, *private_steps(last, joined(name, last_name))]
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
-            f"{estimator!r} is not fitted again: only its first fit cost something, see "
+            f"{quoted(estimator)} is not fitted again: only its first fit cost something, see "
             "total_privacy"
         )
     if not has_own(estimator, "privacy_cost"):

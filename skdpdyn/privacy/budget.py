@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy.checks import as_float, checked_count, checked_number, is_auto
+from skdpdyn.privacy.checks import as_float, checked_count, checked_number, is_auto, quoted
 from skdpdyn.privacy.fields import Check, Checked, number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Neighbours, gdp_mu
 
@@ -18,8 +18,8 @@ def _delta(value: Any, name: str) -> float:
     """Return a checked delta; "auto" is refused: it needs the number of records."""
     if isinstance(value, str):
         raise ValueError(
-            f"{name}={value!r} must be a number in (0, 1), or 'auto' where the number of records "
-            "is known: 1/n^2"
+            f"{name}={quoted(value)} must be a number in (0, 1), or 'auto' where the number of "
+            "records is known: 1/n^2"
         )
     return checked_number(
         value, name, lambda x: 0 <= x < 1, "in (0, 1), or 0 for noise that is pure"
@@ -154,12 +154,14 @@ class Budget(Checked):
         """
         if not np.iterable(shares) or isinstance(shares, (str, bytes)):
             raise ValueError(
-                f"shares={shares!r} must be a sequence of numbers > 0, one for each part"
+                f"shares={quoted(shares)} must be a sequence of numbers > 0, one for each part"
             )
         shares = list(shares)
         parts = [as_float(share) for share in shares]
         if not parts or not all(part > 0 for part in parts) or not sum(parts) < math.inf:
-            raise ValueError(f"shares={shares!r} must be finite numbers > 0, one for each part")
+            raise ValueError(
+                f"shares={quoted(shares)} must be finite numbers > 0, one for each part"
+            )
         return tuple(self.part(part / math.fsum(parts)) for part in parts)
 
     def part(self, share: float) -> "Budget":
@@ -188,7 +190,7 @@ class Budget(Checked):
         epsilon = GaussianDP(mu).epsilon(delta)
         if not epsilon > 0:
             raise CalibrationError(
-                f"share={share:.3g}: a part this small has epsilon=0 at delta={delta!r}. "
+                f"share={share:.3g}: a part this small has epsilon=0 at delta={quoted(delta)}. "
                 "Take a smaller delta"
             )
         budget = replace(self, epsilon=epsilon, delta=delta, reserved=0.0)

@@ -13,7 +13,14 @@ from skdpdyn.privacy._numerics import safe_root, slope_of, smallest_safe
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest, weigh
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.checks import MAX_STEPS, as_float, checked_count, checked_number, is_named
+from skdpdyn.privacy.checks import (
+    MAX_STEPS,
+    as_float,
+    checked_count,
+    checked_number,
+    is_named,
+    quoted,
+)
 from skdpdyn.privacy.fields import Checked, number
 from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
@@ -47,7 +54,7 @@ def as_budget(epsilon: Any, delta: Any = None) -> Budget:
     if isinstance(epsilon, Budget):
         if delta is not None:
             raise ValueError(
-                f"delta={delta!r} must not be given beside a Budget, which has its own: "
+                f"delta={quoted(delta)} must not be given beside a Budget, which has its own: "
                 f"{epsilon.delta!r}"
             )
         return epsilon
@@ -69,8 +76,8 @@ def check_target(
     paired = isinstance(epsilon, Budget) or (epsilon is None) == (delta is None)
     if len(stated) != 1 or not paired:
         raise ValueError(
-            f"epsilon={epsilon!r}, delta={delta!r}, mu={mu!r}, advantage={advantage!r}: give "
-            "epsilon and delta, or mu, or advantage"
+            f"epsilon={quoted(epsilon)}, delta={quoted(delta)}, mu={quoted(mu)}, "
+            f"advantage={quoted(advantage)}: give epsilon and delta, or mu, or advantage"
         )
     if epsilon is not None:
         budget = as_budget(epsilon, delta)
@@ -82,7 +89,9 @@ def _stated_mu(mu: Any, advantage: Any) -> float:
     if mu is not None:
         mu = checked_number(mu, "mu", lambda x: 0 < x < math.inf, "a finite number > 0")
         if not 1e-150 < mu < 1e150:
-            raise CalibrationError(f"mu={mu!r}: no noise can be computed for so extreme a budget")
+            raise CalibrationError(
+                f"mu={quoted(mu)}: no noise can be computed for so extreme a budget"
+            )
         return mu
     requirement = "in (0, 1): true positive rate minus false positive rate"
     advantage = checked_number(advantage, "advantage", lambda x: 0 < x < 1, requirement)
@@ -90,7 +99,7 @@ def _stated_mu(mu: Any, advantage: Any) -> float:
     root = math.sqrt(8) * float(special.erfinv(advantage))
     if root < 1e-150:
         raise CalibrationError(
-            f"advantage={advantage!r}: no noise can be computed for so extreme a budget"
+            f"advantage={quoted(advantage)}: no noise can be computed for so extreme a budget"
         )
     return smallest_safe(root, lambda value: GaussianDP(value).advantage <= advantage, towards=0.0)
 
@@ -392,7 +401,9 @@ def least_noise(
         )
         log_noise = _root(excess, math.log(noise), slack, tolerance)
         if log_noise is None:
-            raise CalibrationError(f"{stated}: no noise meets this budget under bound={bound!r}")
+            raise CalibrationError(
+                f"{stated}: no noise meets this budget under bound={quoted(bound)}"
+            )
         noise = math.exp(log_noise)
     try:
         noise = smallest_safe(noise, lambda value: spent(value) <= budget.epsilon, towards=math.inf)
@@ -425,8 +436,8 @@ def _proportional(guarantee_of: Callable[[float], Guarantee], noise: float, mu: 
 def _check_callable(mechanism_for: Callable[[float], Mechanism], argument: Any) -> None:
     if not callable(mechanism_for):
         raise ValueError(
-            f"mechanism_for={mechanism_for!r} must be a function of {argument} that returns a "
-            "record"
+            f"mechanism_for={quoted(mechanism_for)} must be a function of {argument} that returns "
+            "a record"
         )
 
 
@@ -529,7 +540,7 @@ def most_steps(
     if not meets(n_steps):
         raise CalibrationError(
             f"epsilon={budget.epsilon}, delta={budget.delta}: a single step exceeds this budget "
-            f"under bound={bound!r}"
+            f"under bound={quoted(bound)}"
         )
     # a record that meets the budget on a coarse grid also does on a finer one
     for accuracy in (5 * ROUGH, ROUGH / 5, ACCURACY):

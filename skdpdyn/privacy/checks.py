@@ -4,13 +4,16 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral, Number, Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from skdpdyn.privacy._types import Array, Floats
 
+_FEW = 4  # numbers and names that an error shows of a list
+_LONGEST_TEXT = 100  # that an error shows
 EXTREME = 1e140  # beyond it, or below its inverse, squares leave the range of double precision
 MAX_STEPS = 10**18  # no computer runs that many steps
 
@@ -42,7 +45,7 @@ def checked_array(value: Any, name: str, valid: Callable[[Any], Any], requiremen
     """Return the value as an array, or raise an error that names it; NaN is never valid."""
     array = as_floats(value)
     if not np.all(valid(array)):  # NaN is refused, too
-        raise ValueError(f"{name}={value!r} must be {requirement}")
+        raise ValueError(f"{name}={quoted(value)} must be {requirement}")
     return array
 
 
@@ -50,8 +53,31 @@ def checked_number(value: Any, name: str, valid: Callable[[Any], Any], requireme
     """Return a number as a float, or raise an error that names it; NaN is never valid."""
     number = as_float(value)
     if not valid(number) or (math.isinf(number) and isinstance(value, Integral)):
-        raise ValueError(f"{name}={value!r} must be {requirement}")
+        raise ValueError(f"{name}={quoted(value)} must be {requirement}")
     return number
+
+
+def quoted(value: Any) -> str:
+    """Return a value as errors show it: numbers and names, if they are few; of others the type.
+
+    A table, an array or a list that stands where a parameter should may hold records.
+    """
+    if _is_single(value):
+        return repr(value)
+    kind = type(value).__name__
+    if isinstance(value, tuple | list | dict):
+        few = isinstance(value, tuple | list) and len(value) <= _FEW and all(map(_is_single, value))
+        return repr(value) if few or not value else f"a {kind} of length {len(value)}"
+    shape = getattr(value, "shape", None)
+    return f"a {kind} of shape {shape}" if isinstance(shape, tuple) else f"a {kind}"
+
+
+def _is_single(value):
+    """Return whether a value is a number, a short text, or the name of something public."""
+    if isinstance(value, str | bytes):
+        return len(value) <= _LONGEST_TEXT
+    named = isinstance(value, type | PathLike) or inspect.isroutine(value)
+    return named or value is None or isinstance(value, Number | np.generic)
 
 
 def has_own(item: Any, name: str) -> bool:
@@ -78,14 +104,14 @@ def checked_choice(value: Any, name: str, choices: Any, others: str = "") -> str
     """Return one of several names, or raise an error that lists them after ``others``."""
     if not is_named(value, *choices):
         *most, last = (repr(str(choice)) for choice in choices)
-        raise ValueError(f"{name}={value!r} must be {others}{', '.join(most)} or {last}")
+        raise ValueError(f"{name}={quoted(value)} must be {others}{', '.join(most)} or {last}")
     return value
 
 
 def checked_flag(value: Any, name: str, others: str = "") -> bool:
     """Return True or False; a text or a number is neither; ``others``: other allowed values."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name}={value!r} must be {others}True or False")
+        raise ValueError(f"{name}={quoted(value)} must be {others}True or False")
     return bool(value)
 
 
@@ -96,7 +122,7 @@ def checked_count(
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_count or not least <= value <= largest:
         raise ValueError(
-            f"{name}={value!r} must be {others}an integer >= {least}"
+            f"{name}={quoted(value)} must be {others}an integer >= {least}"
             + (f" and <= {largest}" if largest < math.inf else "")
         )
     return int(value)
@@ -108,7 +134,8 @@ def checked_pair(value: Any, name: str, others: str = "", largest: float = math.
     low, high = map(as_float, value) if is_pair else (0.0, 0.0)
     if not -largest < low < high < largest or math.isinf(high - low):
         raise ValueError(
-            f"{name}={value!r} must be {others}a pair (low, high) of finite numbers with low < high"
+            f"{name}={quoted(value)} must be {others}a pair (low, high) of finite numbers "
+            "with low < high"
         )
     return low, high
 

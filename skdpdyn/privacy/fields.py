@@ -19,6 +19,7 @@ from skdpdyn.privacy.checks import (
     checked_count,
     checked_flag,
     checked_number,
+    quoted,
 )
 
 
@@ -59,7 +60,7 @@ def _by_step(value: Any, name: str) -> Any:
     """Return a positive float, or a read-only array of positive floats."""
     array = np.array(as_floats(value))
     if not np.all((array > 0) & np.isfinite(array)):
-        raise ValueError(f"{name}={value!r} must be positive and finite")
+        raise ValueError(f"{name}={quoted(value)} must be positive and finite")
     return _read_only(array) if array.ndim else float(array)
 
 

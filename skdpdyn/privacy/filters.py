@@ -10,7 +10,7 @@ import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.budget import Budget
-from skdpdyn.privacy.checks import as_float, checked_choice
+from skdpdyn.privacy.checks import as_float, checked_choice, quoted
 from skdpdyn.privacy.fields import Checked, number
 from skdpdyn.privacy.guarantees import (
     ApproximateDP,
@@ -78,7 +78,7 @@ class Filter(Checked):
         if self.order is not None and (
             self.kind != "renyi" or not 1 < as_float(self.order) < math.inf
         ):
-            raise ValueError(f"order={self.order!r} is for 'renyi', and must be a number > 1")
+            raise ValueError(f"order={quoted(self.order)} is for 'renyi', and must be a number > 1")
 
     def fixed_for(self, cap: Budget) -> "Filter":
         """Return the filter with an order, or raise an error if it leaves nothing of a cap."""

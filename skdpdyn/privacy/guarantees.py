@@ -39,6 +39,7 @@ from skdpdyn.privacy.checks import (
     checked_number,
     checked_order,
     checked_rate,
+    quoted,
 )
 from skdpdyn.privacy.fields import Check, Checked, Cost, Failure, choice, number
 from skdpdyn.privacy.stored import stored, stored_part
@@ -70,7 +71,7 @@ class Adjacency(StrEnum):
     @classmethod
     def _missing_(cls, value: Any) -> NoReturn:
         raise ValueError(
-            f"adjacency={value!r} is not a valid {cls.__name__}: it must be one of "
+            f"adjacency={quoted(value)} is not a valid {cls.__name__}: it must be one of "
             f"{[str(one) for one in cls]}"
         )
 
@@ -95,7 +96,9 @@ def dp_accounting() -> Any:
 def checked_unit(unit: Any, name: str = "unit") -> str:
     """Return the name of a unit of privacy: a word, such as "record", "person", "household"."""
     if not isinstance(unit, str) or not unit.isidentifier():
-        raise ValueError(f"{name}={unit!r} must be a word: 'record', 'person', 'household', ...")
+        raise ValueError(
+            f"{name}={quoted(unit)} must be a word: 'record', 'person', 'household', ..."
+        )
     return unit
 
 
@@ -216,7 +219,7 @@ class Guarantee(Checked, ABC):
             raise UnsupportedMechanismError(f"{type(self).__name__} has no Renyi curve")
         divergence = curve(order)
         if not np.all(np.asarray(divergence) >= 0):
-            raise FloatingPointError(f"the Renyi curve {curve!r} is negative or not a number")
+            raise FloatingPointError(f"the Renyi curve {quoted(curve)} is negative or not a number")
         return like(order, divergence)
 
     @property
@@ -419,14 +422,14 @@ class Guarantee(Checked, ABC):
             return self
         if (self.unit, unit) != ("person", "record"):
             raise UnsupportedMechanismError(
-                f"unit={unit!r}: what holds for one {self.unit} implies nothing known for one "
-                f"{unit}. Fit with the groups of that unit"
+                f"unit={quoted(unit)}: what holds for one {self.unit} implies nothing known for "
+                f"one {unit}. Fit with the groups of that unit"
             )
         if self.adjacency == Adjacency.REPLACE_ONE:
             return self.with_unit(unit)
         if not isinstance(self, GaussianDP):
             raise UnsupportedMechanismError(
-                f"unit={unit!r}: under add_remove a guarantee of persons counts twice for a "
+                f"unit={quoted(unit)}: under add_remove a guarantee of persons counts twice for a "
                 f"record, which is not known of a {type(self).__name__}. Use "
                 "adjacency='replace_one'"
             )
@@ -527,7 +530,9 @@ def checked_guarantee(value: Any, name: str) -> "Guarantee":
         )
     value = getattr(value, "guarantee", value)
     if not isinstance(value, Guarantee):
-        raise ValueError(f"{name}={value!r} must be a guarantee: of a record, tightest(record)")
+        raise ValueError(
+            f"{name}={quoted(value)} must be a guarantee: of a record, tightest(record)"
+        )
     return value
 
 
@@ -696,7 +701,7 @@ def checked_curves(curves: Any, name: str) -> tuple[Any, ...]:
     """Return Renyi curves; raise if there is none or if their adjacencies differ."""
     is_list = isinstance(curves, tuple | list) and curves
     if not is_list or not all(map(callable, curves)):
-        raise ValueError(f"{name}={curves!r} must be functions of the order, at least one")
+        raise ValueError(f"{name}={quoted(curves)} must be functions of the order, at least one")
     adjacency_of(*curves)
     return tuple(curves)
 
@@ -709,7 +714,9 @@ def adjacency_of(*curves: Any) -> Adjacency | None:
         if getattr(curve, "adjacency", None) is not None
     }
     if len(adjacencies) > 1:
-        raise ValueError(f"curves={curves!r} are of unlike adjacencies: account all under one")
+        raise ValueError(
+            f"curves={quoted(curves)} are of unlike adjacencies: account all under one"
+        )
     return adjacencies.pop() if adjacencies else None
 
 

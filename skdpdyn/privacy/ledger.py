@@ -24,7 +24,7 @@ from skdpdyn.privacy.books import (
 )
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.charges import Rules, Tally
-from skdpdyn.privacy.checks import has_own
+from skdpdyn.privacy.checks import has_own, quoted
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, check_alike, checked_unit
@@ -122,7 +122,7 @@ class Ledger(Shown):
         unit = None if unit is None else checked_unit(unit)
         rule = Filter(filter) if isinstance(filter, str) else filter
         if not isinstance(rule, Filter | None):
-            raise ValueError(f"filter={filter!r} must be 'gdp', 'renyi', a Filter or None")
+            raise ValueError(f"filter={quoted(filter)} must be 'gdp', 'renyi', a Filter or None")
         self._state = _State(self.path)
         if not os.path.exists(self.path):
             if budget is None:
@@ -271,15 +271,15 @@ class Ledger(Shown):
         with self._writing() as (book, turn):
             if name in book.entries:
                 raise ValueError(
-                    f"name={name!r} is taken, by an entry that is {book.entries[name].state}: each "
-                    "entry needs a name of its own"
+                    f"name={quoted(name)} is taken, by an entry that is "
+                    f"{book.entries[name].state}: each entry needs a name of its own"
                 )
             new = Event(_now(), name, "reserved", cost, disjoint=part, dates=days)
             spent = book.tally.spent_with(name, new)
             if not spent <= self.rules.limit:  # NaN is refused, too
                 now = self.rules.shown(book.tally.spent)
                 raise BudgetExceededError(
-                    f"name={name!r} would take the ledger from epsilon={now} to "
+                    f"name={quoted(name)} would take the ledger from epsilon={now} to "
                     f"{self.rules.shown(spent)} at delta={self.cap.delta:g}, beyond its cap of "
                     f"{self.cap.epsilon:g}: reserve less. (An entry that never ran can be "
                     "cancelled by its name)"
@@ -396,11 +396,11 @@ class Ledger(Shown):
         entry = book.entries.get(name)
         if entry is None:
             raise ValueError(
-                f"name={name!r} is no entry of the ledger {self.path}: it has "
+                f"name={quoted(name)} is no entry of the ledger {self.path}: it has "
                 f"{sorted(book.entries)}"
             )
         if state not in FOLLOWS[entry.state]:
-            raise ValueError(f"name={name!r} is {entry.state} and cannot be {state}")
+            raise ValueError(f"name={quoted(name)} is {entry.state} and cannot be {state}")
         return replace(entry, time=_now(), state=state, cost=cost, note=note, leaks=leaks)
 
     def _checked(self, cost: Any) -> Guarantee:

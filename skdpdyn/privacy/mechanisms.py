@@ -17,7 +17,7 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import log_expm1, safe_root
 from skdpdyn.privacy._types import Mechanism
-from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count
+from skdpdyn.privacy.checks import EXTREME, MAX_STEPS, checked_count, quoted
 from skdpdyn.privacy.fields import (
     BySteps,
     Checked,
@@ -693,18 +693,21 @@ class Composition:
             if len(self.names) != len(self.mechanisms) or not all(
                 isinstance(name, str) for name in self.names
             ):
-                raise ValueError(f"names={self.names!r} must be one text for each of mechanisms")
+                raise ValueError(
+                    f"names={quoted(self.names)} must be one text for each of mechanisms"
+                )
         distinct = {id(mechanism): mechanism for mechanism in self.mechanisms}.values()
         for mechanism in distinct:
             if isinstance(mechanism, Guarantee) or not hasattr(mechanism, "adjacency"):
                 raise ValueError(
-                    f"mechanisms holds {mechanism!r}, which is no record: guarantees have compose()"
+                    f"mechanisms holds a {type(mechanism).__name__}, which is no record: "
+                    "guarantees have compose()"
                 )
         adjacencies = sorted({str(mechanism.adjacency) for mechanism in distinct})
         if len(adjacencies) != 1:
             raise ValueError(
-                f"mechanisms={self.mechanisms!r} must hold at least one record, and all of one "
-                f"adjacency, not {adjacencies}"
+                "mechanisms must hold at least one record, and all of one adjacency, not "
+                f"{adjacencies}"
             )
 
     @property
@@ -718,7 +721,9 @@ class Composition:
             part for part, of in zip(self.mechanisms, self.names or (), strict=False) if of == name
         ]
         if not parts:
-            raise KeyError(f"{name!r} is no part of this record: {sorted(set(self.names or ()))}")
+            raise KeyError(
+                f"{quoted(name)} is no part of this record: {sorted(set(self.names or ()))}"
+            )
         return (
             parts[0] if len(parts) == 1 else Composition(tuple(parts), names=(name,) * len(parts))
         )
@@ -776,7 +781,7 @@ def check_index(index: int | None, n: int, worst: Any) -> Any:
         return worst
     if index not in range(1, n + 1):
         raise ValueError(
-            f"index={index!r} must be an integer from 1 to {n}, or None for the worst record"
+            f"index={quoted(index)} must be an integer from 1 to {n}, or None for the worst record"
         )
     return int(index)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from skdpdyn.privacy.checks import is_named
+from skdpdyn.privacy.checks import is_named, quoted
 
 NEEDS: dict[str, "Needs"] = {}
 """Needs of each accountant, by name; registering an accountant enters them."""
@@ -39,7 +39,7 @@ class Needs:
 def checked_bound(bound: str) -> str:
     """Return the name of a bound, or raise an error that lists the names."""
     if not is_named(bound, "tightest", *NEEDS):
-        raise ValueError(f"bound={bound!r} must be 'tightest' or one of {sorted(NEEDS)}")
+        raise ValueError(f"bound={quoted(bound)} must be 'tightest' or one of {sorted(NEEDS)}")
     return bound
 
 

@@ -11,7 +11,7 @@ from scipy import optimize, special
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._numerics import by_element, gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
-from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number
+from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number, quoted
 from skdpdyn.privacy.fields import Checked, Count, Failure, number
 from skdpdyn.privacy.guarantees import (
     Adjacency,
@@ -353,7 +353,7 @@ class PrivacyLossDP(Guarantee):
         gaussian: Any = GaussianDP(0.0, self.adjacency, self.failure, self.unit)
         for part, count in self.parts:
             self._check_part(part)
-            checked_count(count, f"{part!r}: count", largest=MAX_STEPS)
+            checked_count(count, f"{quoted(part)}: count", largest=MAX_STEPS)
             if type(part) is GaussianDP:
                 failure = min(count * part.failure, 1 - 2**-53)
                 gaussian = gaussian.compose(
@@ -374,10 +374,10 @@ class PrivacyLossDP(Guarantee):
     def _check_part(self, part: Any) -> None:
         """Refuse costs that cannot be composed, or that protect another unit."""
         if not isinstance(part, Guarantee):
-            raise ValueError(f"part {part!r} must be a guarantee")
+            raise ValueError(f"a part of parts is a {type(part).__name__}: all must be guarantees")
         if getattr(part, "failure", 0.0) and type(part) is not GaussianDP:
             raise UnsupportedMechanismError(
-                f"part {part!r} fails with some probability, which numerical composition "
+                f"part {quoted(part)} fails with some probability, which numerical composition "
                 "does not know"
             )
         check_alike(self, part)

@@ -40,8 +40,8 @@ def to_json(value: Any) -> str:
     stored = to_dict(value)
     if not is_whole(value):
         raise ValueError(
-            f"value={value!r} must be a record or a guarantee: of others `to_dict` makes plain "
-            "values"
+            f"value is a {type(value).__name__} and must be a record or a guarantee: of others "
+            "`to_dict` makes plain values"
         )
     return json.dumps({"version": VERSION, **stored}, allow_nan=False)
 

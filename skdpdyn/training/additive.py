@@ -12,7 +12,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import CodedLabels, StreamedRows
-from skdpdyn.privacy.checks import is_auto
+from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.support.blas import in_threads, threads_of
 from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_records, validated
 
@@ -120,7 +120,7 @@ def _levels(model, keys):
         return {}
     if not isinstance(categories, dict):
         raise ValueError(
-            f"categories={categories!r} must be 'auto', None, or a dict of columns and their "
+            f"categories={quoted(categories)} must be 'auto', None, or a dict of columns and their "
             "public levels; levels that are only in the records count as 'other'"
         )
     return {key: public_levels(key, levels) for key, levels in categories.items()}
@@ -139,8 +139,8 @@ def public_levels(key: Hashable, levels: Any) -> Levels:
         usable = False
     if not usable:
         raise ValueError(
-            f"categories[{key!r}]={levels!r} must be 'auto', or a list of different levels, at "
-            "least one"
+            f"categories[{key!r}]={quoted(levels)} must be 'auto', or a list of different levels, "
+            "at least one"
         )
     return Levels(tuple(listed))
 
@@ -150,7 +150,7 @@ def _bounds(bounds, numbers, names, n_features):
     if isinstance(bounds, dict) and names is None and bounds and not {*bounds} & {*numbers}:
         if len(bounds) != len(numbers):
             raise ValueError(
-                f"bounds is a dict by column name: X has no column names. Give one pair for each "
+                "bounds is a dict by column name: X has no column names. Give one pair for each "
                 f"of {len(numbers)} columns of numbers, in their order"
             )
         bounds = dict(zip(numbers, bounds.values(), strict=True))
@@ -242,8 +242,8 @@ def _lent(model):
     if isinstance(tables, Expansion):
         return tables
     raise ValueError(
-        f"start={model.start!r} must be a fitted additive model of skdpdyn, which lends its tables "
-        "and its map of rows, or None. clone() takes a model's fit away: pass "
+        f"start={quoted(model.start)} must be a fitted additive model of skdpdyn, which lends its "
+        "tables and its map of rows, or None. clone() takes a model's fit away: pass "
         "FrozenEstimator(model) of scikit-learn"
     )
 
@@ -302,7 +302,8 @@ def _asked_pairs(model, free):
     for pair in model.interactions:
         if isinstance(pair, str) or len(pair) != 2:
             raise ValueError(
-                f"interactions={model.interactions!r} must be 'auto', None or pairs of columns"
+                f"interactions={quoted(model.interactions)} must be 'auto', None or pairs of "
+                "columns"
             )
         i, j = (_place_of(model, key, "interactions") for key in pair)
         place = min(i, j), max(i, j)
@@ -338,8 +339,8 @@ def monotonic(model: Any, n_features: int) -> dict[int, int]:
         items = list(enumerate(signs))
     if any(sign not in (-1, 0, 1) for _, sign in items) or any(j >= n_features for j, _ in items):
         raise ValueError(
-            f"monotonic_cst={signs!r} must be a dict of columns, or one number a column, each of "
-            "1, 0 and -1"
+            f"monotonic_cst={quoted(signs)} must be a dict of columns, or one number a column, "
+            "each of 1, 0 and -1"
         )
     return {j: int(sign) for j, sign in items if sign}
 

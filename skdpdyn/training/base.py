@@ -32,6 +32,7 @@ from skdpdyn.exceptions import (
     warn,
 )
 from skdpdyn.privacy import privacy_report, tightest
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.training.sources import Source, facts_of, given_to, leaks_of, sources_of
@@ -358,15 +359,15 @@ def check_n_jobs(n_jobs: Any) -> None:
     )
     if n_jobs is not None and not number:
         raise ValueError(
-            f"n_jobs={n_jobs!r} must be None or an integer, not 0 nor beyond {_MOST_JOBS}: -1 "
-            "is one thread for every core"
+            f"n_jobs={quoted(n_jobs)} must be None or an integer, not 0 nor beyond {_MOST_JOBS}: "
+            "-1 is one thread for every core"
         )
 
 
 def check_verbose(verbose: Any) -> None:
     """Raise unless verbose is a flag or an integer >= 0."""
     if not isinstance(verbose, Integral | np.bool_) or int(verbose) < 0:
-        raise ValueError(f"verbose={verbose!r} must be True, False or an integer >= 0")
+        raise ValueError(f"verbose={quoted(verbose)} must be True, False or an integer >= 0")
 
 
 def of_persons(estimator: Any) -> str:

@@ -17,6 +17,7 @@ from skdpdyn.privacy.checks import (
     checked_pair,
     is_auto,
     is_named,
+    quoted,
 )
 from skdpdyn.privacy.needs import checked_bound
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
@@ -81,7 +82,9 @@ def _least_weight(bounds):
         return 1.0
     low, high = checked_pair(bounds, "weight_bounds")
     if not 0 <= low < high:
-        raise ValueError(f"weight_bounds={bounds!r} must be two numbers >= 0, the lower first")
+        raise ValueError(
+            f"weight_bounds={quoted(bounds)} must be two numbers >= 0, the lower first"
+        )
     return low / high
 
 
@@ -102,8 +105,8 @@ def within(bounds: Any, sample_weight: Any, n_rows: int) -> np.ndarray:
         weights = np.empty(0)
     if bounds is None or weights.shape != (n_rows,) or np.any(np.isnan(weights)):
         raise ValueError(
-            f"weight_bounds={bounds!r}: pass sample_weight, a number within these public bounds "
-            "for each row of X"
+            f"weight_bounds={quoted(bounds)}: pass sample_weight, a number within these public "
+            "bounds for each row of X"
         )
     low, high = bounds
     return np.clip(weights, low, high) / high
@@ -118,7 +121,7 @@ def solver_of(model: Any) -> Solver:
         return SOLVERS[solver]()
     if not isinstance(solver, Solver):
         raise ValueError(
-            f"solver={solver!r} must be 'auto', one of {sorted(SOLVERS)} or an instance of "
+            f"solver={quoted(solver)} must be 'auto', one of {sorted(SOLVERS)} or an instance of "
             "a class of skdpdyn.solvers"
         )
     return solver
@@ -141,12 +144,12 @@ def check_persons(model: Any) -> None:
     solver = solver_of(model)
     if not solver.takes_persons:
         raise ValueError(
-            f"groups: solver={model.solver!r} has no proof for persons with several rows. "
+            f"groups: solver={quoted(model.solver)} has no proof for persons with several rows. "
             "Use solver='noisy_gd' or 'dp_sgd', or NoisySGD with a random order of the rows"
         )
     if solver.pays_for_rows and is_auto(model.max_rows_per_person):
         raise ValueError(
-            f"groups: solver={model.solver!r} costs more the more rows a person may have. "
+            f"groups: solver={quoted(model.solver)} costs more the more rows a person may have. "
             "Give max_rows_per_person, a public number"
         )
 
@@ -170,8 +173,8 @@ def buys_weights(class_weight):
         )
     if not is_named(class_weight, "private"):
         raise ValueError(
-            f"class_weight={class_weight!r} must be None, a dict of labels and weights that is "
-            "not empty, or 'private'"
+            f"class_weight={quoted(class_weight)} must be None, a dict of labels and weights that "
+            "is not empty, or 'private'"
         )
     return True
 
@@ -182,10 +185,11 @@ def _positive(name, value, meaning, least="> 0"):
         return None
     number = as_float(value)
     if not 0 < number < math.inf:
-        raise ValueError(f"{name}={value!r} must be a finite number {least}: {meaning}")
+        raise ValueError(f"{name}={quoted(value)} must be a finite number {least}: {meaning}")
     if not _SMALLEST <= number <= _LARGEST:
         raise ValueError(
-            f"{name}={value!r} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale the data"
+            f"{name}={quoted(value)} is not between {_SMALLEST:g} and {_LARGEST:g}: rescale "
+            "the data"
         )
     return number
 

@@ -11,6 +11,7 @@ from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget, Composition, Gaussian, GaussianDP
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import judge, least_noise
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.conditioning import LARGEST_SPREAD
 from skdpdyn.training.family import Part
@@ -64,8 +65,8 @@ def plan(request: Request) -> Plan:
         bound, guarantee = judge(mechanism, budget.delta, request.bound)
         if not guarantee.epsilon(budget.delta) <= budget.epsilon:
             raise CalibrationError(
-                f"conditioning={request.conditioning!r}: no noise is known to meet the budget "
-                "with it"
+                f"conditioning={quoted(request.conditioning)}: no noise is known to meet the "
+                "budget with it"
             )
         if request.facts.bought:
             guarantee = _of_whole_budget(request, guarantee)

@@ -17,7 +17,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.spending import scaled_to, total_of
 from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning, warn
 from skdpdyn.privacy import least_noise
-from skdpdyn.privacy.checks import is_auto, is_named
+from skdpdyn.privacy.checks import is_auto, is_named, quoted
 from skdpdyn.solvers import SufficientStatistics
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
@@ -353,8 +353,8 @@ def _check_map(request):
     """Refuse a map of rows that was given and cannot be taken."""
     if request.public_map is None:
         raise ValueError(
-            f"conditioning={request.conditioning!r} must be 'auto', None, or the conditioning_ of "
-            "a fitted model"
+            f"conditioning={quoted(request.conditioning)} must be 'auto', None, or the "
+            "conditioning_ of a fitted model"
         )
     if not _can_map(request):
         raise ValueError(

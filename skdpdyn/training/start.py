@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core.objective import row_norm_of
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.training.targets import Targets, listed
 
 LARGEST = 1000.0  # raw prediction of the longest row; no loss asks for more
@@ -86,8 +87,9 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
             raise ValueError("start has other classes_ than classes: pass a model of the same ones")
     else:
         raise ValueError(
-            f"start={start!r} must be None, a fitted linear model or a pair (coef, intercept). "
-            "clone() takes a model's fit away: pass FrozenEstimator(model) of scikit-learn"
+            f"start={quoted(start)} must be None, a fitted linear model or a pair (coef, "
+            "intercept). clone() takes a model's fit away: pass FrozenEstimator(model) of "
+            "scikit-learn"
         )
     coef, intercept = _numbers(coef, intercept, model.fit_intercept)
     if coef.shape != (n_outputs, n_features) or intercept.shape not in {(1,), (n_outputs,)}:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
-from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named
+from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named, quoted
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
 
 FROM_Y = "from_y"
@@ -114,13 +114,15 @@ class Labels(Targets):
         labels = np.asarray(stated)
         if not are_labels(labels, stated):
             raise ValueError(
-                f"classes={stated!r} must be an array-like of labels, at least two, all finite "
-                "numbers or all strings; or 'auto' or 'from_y'"
+                f"classes={quoted(stated)} must be an array-like of labels, at least two, all "
+                "finite numbers or all strings; or 'auto' or 'from_y'"
             )
         try:
             classes = np.unique(labels)
         except TypeError:
-            raise ValueError(f"classes={stated!r} must be labels that can be sorted") from None
+            raise ValueError(
+                f"classes={quoted(stated)} must be labels that can be sorted"
+            ) from None
         self._check(classes, classes)
         return classes
 
@@ -137,13 +139,13 @@ class Labels(Targets):
         """See `Targets.from_y`: the labels that occur."""
         if y is None:
             raise ValueError(
-                f"classes={model.classes!r}: labels are not looked for in rows that are read "
+                f"classes={quoted(model.classes)}: labels are not looked for in rows that are read "
                 "in order, unless they are bought. Pass classes=[...]"
             )
         classes = self._classes_from_y(y)
         bought = ". (Labels that are whole numbers are bought, if records are enough)"
         warn(
-            f"classes={model.classes!r}: the labels were taken from y, so which labels occur "
+            f"classes={quoted(model.classes)}: the labels were taken from y, so which labels occur "
             "is released without noise. Pass classes=[...], or flags, which are False and True"
             f"{bought * (model.classes == 'auto')}",
             PrivacyLeakWarning,
@@ -221,7 +223,9 @@ class Numbers(Targets):
         meaning = "'auto', 'from_y' or "
         low, high = checked_pair(bounds, "target_bounds", meaning, largest=LARGEST)
         if not are_bounds(low, high):
-            raise ValueError(f"target_bounds={bounds!r} are too close to each other: rescale y")
+            raise ValueError(
+                f"target_bounds={quoted(bounds)} are too close to each other: rescale y"
+            )
         return low, high
 
     def read(self, y):
@@ -247,7 +251,7 @@ class Numbers(Targets):
 
     def from_y(self, model, y):
         """See `Targets.from_y`: the least and the largest target."""
-        shown = f"target_bounds={model.target_bounds!r}"
+        shown = f"target_bounds={quoted(model.target_bounds)}"
         if y is None:
             raise ValueError(
                 f"{shown}: bounds are not looked for in rows that are read in order, unless they "
@@ -286,8 +290,8 @@ class Counts(Numbers):
         bounds = super().public(model, of_y)
         if bounds is not None and not bounds[0] >= 0:
             raise ValueError(
-                f"target_bounds={model.target_bounds!r} must not begin below 0: counts are at "
-                "least 0"
+                f"target_bounds={quoted(model.target_bounds)} must not begin below 0: counts "
+                "are at least 0"
             )
         return bounds
 
@@ -485,7 +489,7 @@ def refuse_other_type(y: Any, classes: Any) -> None:
         "y = np.searchsorted(labels, y)"
     )
     raise ValueError(
-        f"y holds labels that are not in classes={labels!r}, which are "
+        f"y holds labels that are not in classes={quoted(labels)}, which are "
         f"{'strings' if of_text else 'numbers'}: its type is another one. Meta-estimators such as "
         "VotingClassifier, and cross_val_predict(method='predict_proba'), replace labels by their "
         f"numbers. {remedy}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import Composition, Gaussian
 from skdpdyn.privacy.needs import NEEDS, Needs
@@ -70,7 +71,7 @@ def accountant(
         name = function.__name__
         if name in ACCOUNTANTS or name == "tightest":
             raise ValueError(
-                f"an accountant named {name!r} is there already: give this one another name"
+                f"an accountant named {quoted(name)} is there already: give this one another name"
             )
         exact = singledispatch(function)
 
