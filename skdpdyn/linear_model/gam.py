@@ -174,7 +174,7 @@ class AdditiveModel(PrivateLinearModel):
 
     @staticmethod
     def _prepare(dtype):
-        """Compile what predictions take."""
+        """Compile the passes of predictions."""
         prepare()
 
     def _scaled_products(self, X):
