@@ -485,7 +485,7 @@ def test_errors_of_workers_are_codes(monkeypatch):
     X = sparse.csr_array(data(300)[0])
     y = np.zeros(300)
     dtypes = ("float64",), ("float64",)
-    form = worker.Form(5, "float64", None, dtypes, True, True, 1)
+    form = worker.TableForm(5, "float64", None, dtypes, True, True, 1)
     malformed = X.copy()
     malformed.indices[0] = 99
     assert held(form, malformed, y)[1] == (worker.MALFORMED,)

@@ -150,7 +150,8 @@ def slope_of(points: list[tuple[float, float]], about: float = 0.0) -> float:
 
     That of a single point is ``about``.
     """
-    (first, at_first), (last, at_last) = points[0], points[-1]
+    first, at_first = points[0]
+    last, at_last = points[-1]
     if last == first:
         return about
     found = (at_last - at_first) / (last - first)

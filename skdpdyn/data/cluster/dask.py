@@ -9,7 +9,7 @@ from scipy import sparse
 
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.cluster.driver import ClusterRows, no_rows
-from skdpdyn.data.cluster.worker import Form, names_of, types_of
+from skdpdyn.data.cluster.worker import TableForm, names_of, types_of
 
 
 def cluster_rows(
@@ -146,7 +146,7 @@ class Partitions:
         Of the cluster that has them.
     X : collection
         The rows.
-    form : Form
+    form : TableForm
         Properties that all rows must have.
     feature_names : list or None
         Names of columns, where they have some.
@@ -170,7 +170,7 @@ class Partitions:
         if exposure is not None:
             targets["exposure"] = exposure
         columns = [_in_partitions(name, part, lengths) for name, part in targets.items()]
-        self.form = Form(
+        self.form = TableForm(
             n_features=n_features,
             dtype=dtype,
             names=names_of(X),

@@ -29,7 +29,7 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True)
-class Form:
+class TableForm:
     """Public properties that the rows of all partitions must have.
 
     ``names`` are those of columns, of frames, and ``dtypes`` the types of X, column by column if it
@@ -51,7 +51,7 @@ class Holder:
 
     Parameters
     ----------
-    form : Form
+    form : TableForm
         Properties that the rows must have.
     lengths : list of int
         Rows of each partition.
