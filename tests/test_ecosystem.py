@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn import config_context
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA
@@ -26,7 +26,8 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn import PrivateGAMClassifier, PrivateLogisticRegression, PrivateRidge
+from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 
@@ -196,6 +197,29 @@ def test_errors_name_columns_and_their_types_but_no_value(library):
         BoundsScaler((0, 1)).fit(dates)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_lazy_frame_is_refused_wherever_rows_or_targets_are_read():
+    frames = pytest.importorskip("polars")
+    frame = frames.DataFrame({"age": np.linspace(0, 1, 40)})
+    labels = np.arange(40) % 2
+    additive = PrivateGAMClassifier(classes=[0, 1], bounds=(0, 1))
+    reads = [
+        lambda: logistic().fit(frame.lazy(), labels),
+        lambda: logistic().fit(frame, frame.lazy()),
+        lambda: additive.fit(frame.lazy(), labels),
+        lambda: clone(additive).fit(frame, labels).predict(frame.lazy()),
+        lambda: PrivateScaler().fit(frame.lazy()),
+        lambda: private_regression(
+            logistic(), frame.lazy(), labels, epsilon=1.0, delta=1e-6, bounds=(0, 1)
+        ),
+    ]
+    for read in reads:
+        with pytest.raises(
+            ValueError, match=r"LazyFrame: call \.collect\(\), or, if .*sink_parquet"
+        ):
+            read()
+
+
 def test_one_column_and_columns_of_the_same_name_have_advice():
     frame = pytest.importorskip("pandas").DataFrame({"age": [1.0, 2.0]})
     cases = (frame["age"], r"X\.to_frame\(\)"), (frame[["age", "age"]], "Give each column of X a")
@@ -308,7 +332,8 @@ import warnings
 import array_api_strict as xp
 import numpy as np
 from sklearn import config_context
-from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn import PrivateGAMClassifier, PrivateLogisticRegression, PrivateRidge
+from skdpdyn.inference import private_regression
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
 rows, labels = xp.asarray(X), xp.asarray((X[:, 0] > 0).astype(np.int64))

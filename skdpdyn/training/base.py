@@ -107,6 +107,7 @@ _HARMLESS = (
     "X holds columns that are not numbers",
     "X is a malformed sparse array",
     "X is sparse, and",
+    "X or y is a LazyFrame",
     "X or y is a masked array",
     "X or y could not be read",
     "y holds labels that are not in",
@@ -209,7 +210,7 @@ def refuse_dates(X: Any) -> None:
 
 
 def refuse_unreadable(*arrays: Any) -> None:
-    """Refuse masked cells and malformed sparse arrays before anyone reads them.
+    """Refuse masked cells, malformed sparse arrays and lazy frames before anyone reads them.
 
     Raises
     ------
@@ -223,6 +224,11 @@ def refuse_unreadable(*arrays: Any) -> None:
             )
         if sparse.issparse(array):
             check_indices(array)
+        if type(array).__name__ == "LazyFrame":
+            raise ValueError(
+                "X or y is a LazyFrame: call .collect(), or, if that is too large, .sink_parquet() "
+                "and skdpdyn.data.ParquetRows"
+            )
 
 
 def _has_masked_cells(array):
