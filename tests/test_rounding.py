@@ -3,7 +3,9 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from itertools import product
+from operator import add
 from types import SimpleNamespace
 
 import numpy as np
@@ -114,7 +116,8 @@ def test_a_sum_keeps_what_additions_round_away(terms):
         total.add_rows(np.array([[one]]))
     assert distance(total.value(), numbers) <= in_order(0, 2000) * eps / 2
     if terms is lost_half:
-        assert distance(sum(numbers), numbers) > 100 * in_order(0, 2000) * eps / 2
+        plain = reduce(add, numbers)  # `sum` keeps what is rounded away, from Python 3.12 on
+        assert distance(plain, numbers) > 100 * in_order(0, 2000) * eps / 2
 
 
 @pytest.mark.parametrize("terms", [lost_half, cancelling])
