@@ -101,7 +101,7 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
 
 
 def _input_of(j):
-    """Return the name of an input until a graph is made: skl2onnx changes what is no identifier."""
+    """Return the name of an input until a graph is made: skl2onnx takes identifiers alone."""
     return f"skdpdyn_column_{j}"
 
 
