@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         PrivateRidge,
         PrivateSoftmaxRegression,
     )
+    from skdpdyn.training.completion import complete_schema
 
 __version__ = "0.5.0"
 
@@ -48,9 +49,11 @@ __all__ = [
     "PrivateSoftmaxRegression",
     "Schema",
     "__version__",
+    "complete_schema",
 ]
 
 
+_ROOMS = {"Schema": "core.schema", "complete_schema": "training.completion"}
 _MODULES = [
     "audit",
     "data",
@@ -73,7 +76,7 @@ def __getattr__(name: str) -> Any:
     """Load names on first use: `skdpdyn.privacy` needs no numba or scikit-learn."""
     if name in __all__:
         with no_collections():
-            room = "core.schema" if name == "Schema" else "linear_model"
+            room = _ROOMS.get(name, "linear_model")
             return getattr(import_module(f"skdpdyn.{room}"), name)
     if name in _MODULES:
         return import_module(f"skdpdyn.{name}")

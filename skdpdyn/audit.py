@@ -132,14 +132,14 @@ def _lines(frame: Any) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def _in_place_of(function: Callable[..., Any], stand_in: Any) -> Iterator[None]:
-    """Have a stand-in called wherever a module calls a function by its own name."""
+def _in_place_of(function: Callable[..., Any], placeholder: Any) -> Iterator[None]:
+    """Have a placeholder called wherever a module calls a function by its own name."""
     name = function.__name__
     here = sys.modules[__name__]
     with ExitStack() as patches:
         for module in list(sys.modules.values()):
             if getattr(module, "__dict__", {}).get(name) is function and module is not here:
-                patches.enter_context(patch.object(module, name, stand_in))
+                patches.enter_context(patch.object(module, name, placeholder))
         yield
 
 

@@ -47,19 +47,18 @@ LAYERS = {
     (5, 4): "privacy/ledger",
     (6, 0): "core/rules data/ranges kernels/__init__ kernels/jit privacy/__init__",
     (6, 1): (
-        "core/schema kernels/ball kernels/cells kernels/normals kernels/release kernels/sums "
-        "kernels/vectors training/sources"
+        "kernels/ball kernels/cells kernels/normals kernels/release kernels/sums kernels/vectors"
     ),
     (6, 2): "core/expansion core/losses core/noise kernels/gradients",
-    (6, 3): "core/objective kernels/statistics",
-    (6, 4): "core/rounding data/cluster/__init__",
+    (6, 3): "core/objective core/schema kernels/statistics",
+    (6, 4): "core/rounding data/cluster/__init__ training/sources",
     (6, 5): "data/rows",
     (6, 6): "data/persons data/row_map kernels/*",
     (6, 7): "data/base data/products",
     (6, 8): "core/spending data/local",
     (6, 9): "data/coded data/streamed training/conditioning training/ranges",
     (6, 10): "data/cluster/worker data/files training/originals",
-    (6, 11): "data/__init__ data/cluster/driver data/lookups data/parquet",
+    (6, 11): "data/__init__ data/cluster/driver data/parquet",
     (6, 12): "data/cluster/dask",
     (7, 0): "solvers/base solvers/minimise solvers/steps",
     (7, 1): "solvers/batches",
@@ -76,6 +75,7 @@ LAYERS = {
     (8, 7): "training/plan training/request",
     (8, 7, 5): "training/facts",
     (8, 7, 6): "training/purchase",
+    (8, 7, 7): "training/completion",
     (8, 8): "training/fit",
     (8, 9): "linear_model/base linear_model/shapes",
     (8, 10): "linear_model/*",

@@ -10,8 +10,19 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 
 import skdpdyn
-from skdpdyn import PrivateLogisticRegression, PrivateRidge
+from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    Schema,
+    complete_schema,
+)
+from skdpdyn.core.expansion import NumberColumn
+from skdpdyn.core.schema import facts_of
+from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.inference import private_regression
+from skdpdyn.model_selection import PrivateSearchCV, total_privacy
+from skdpdyn.privacy import check_report, composition
 from skdpdyn.training import fit
 from skdpdyn.training.purchase import Purchase, parameters_of
 
@@ -139,3 +150,153 @@ def test_releases_that_are_not_gaussian_buy_no_facts(solver):
         with pytest.raises(ValueError, match=message):
             model.privacy_cost(N, 3)
     released.assert_not_called()
+
+
+# --- facts that are handed on ---------------------------------------------------------------------
+
+LEAKED = "classes were taken from y"
+WORDS = np.where(SCORE > 0, "yes", "no")
+
+
+def releases():
+    """Yield releases that have bought facts, with rows and targets for a second fit."""
+    logistic = PrivateLogisticRegression(epsilon=5.0)
+    two = (SCORE > 0).astype(int)
+    yield "a fit", logistic.fit(X, two), X, two
+    additive = PrivateGAMClassifier(epsilon=5.0)
+    yield "curves", additive.fit(FRAME, two), FRAME, two
+    search = PrivateSearchCV(PrivateGAMClassifier(), {"clip": [0.1]}, epsilon=5.0)
+    yield "a search", search.fit(FRAME, two), FRAME, two
+    model, _ = private_regression(
+        PrivateLogisticRegression(), FRAME, two, epsilon=5.0, categories="auto"
+    )
+    yield "a table", model, FRAME, two
+    yield "a profile", complete_schema(FRAME, two, epsilon=5.0), FRAME, two
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyUtilityWarning")
+def test_facts_that_are_handed_on_keep_their_source():
+    """Also through JSON, clone, parameters and merging; they are bought once, and counted once."""
+    for name, first, rows, y in releases():
+        schema = first if isinstance(first, Schema) else first.schema_
+        (source,) = schema.sources
+        assert source.guarantee == first.privacy_
+        assert source.leaks == first.leaks_ == ()
+        stored = Schema.from_json(schema.to_json())
+        merged = Schema(target_bounds=(0, 1)) | schema
+        assert stored.sources == merged.sources == schema.sources
+        assert merged.target_bounds == (0, 1)
+        for given in (schema, stored, merged):
+            second = clone(PrivateGAMClassifier(epsilon=5.0, schema=given)).fit(rows, y)
+            assert second.get_params()["schema"].sources == (source,), name
+            assert (second.bought_, second.sources_) == ({}, (source,)), name
+            assert second.schema_.sources == (source,)
+            assert second.expansion_.columns == given_columns(schema, rows)
+        total = total_privacy(first, second)
+        alone = total_privacy(first.privacy_, second.privacy_).guarantee
+        assert (total.guarantee, total.sources) == (alone, ())  # it is among the parts
+        assert total_privacy(second).sources == (source,)
+
+
+def given_columns(schema, rows):
+    """Return the columns that a schema describes, as additive models have them."""
+    facts = facts_of(schema)
+    keys = list(getattr(rows, "columns", range(rows.shape[1])))
+    return tuple(
+        facts["categories"][key] if schema.types[key] == "text" else NumberColumn(*of)
+        for key in keys
+        for of in [schema.bounds.get(key, (0, 0))]
+    )
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+def test_facts_that_leaked_keep_their_leak():
+    """Labels of text come from y, and whoever is given them says so; so does a seed."""
+    first = PrivateLogisticRegression(epsilon=5.0).fit(X, WORDS)
+    assert first.leaks_ == (LEAKED,)
+    for schema in (first.schema_, Schema.from_json(first.schema_.to_json())):
+        second = PrivateGAMClassifier(epsilon=5.0, schema=schema).fit(X, WORDS)
+        assert second.bought_ == {} or "classes" not in second.bought_
+        assert LEAKED in second.leaks_
+        assert LEAKED in second.schema_.sources[0].leaks
+        search = PrivateSearchCV(PrivateRidge(schema=schema), {"clip": [0.1]}, epsilon=5.0)
+        assert LEAKED in search.fit(X, SCORE).leaks_
+        _, table_of = private_regression(
+            PrivateLogisticRegression(), X, WORDS, epsilon=5.0, schema=schema
+        )
+        assert LEAKED in table_of.leaks_
+        labels = Schema(classes=schema.classes, sources=schema.sources)
+        assert LEAKED in complete_schema(X, WORDS, epsilon=5.0, schema=labels).leaks_
+    seeded = complete_schema(X, epsilon=5.0, random_state=0)
+    assert any("random_state" in leak for leak in seeded.leaks_)
+    assert PrivateRidge(epsilon=5.0, schema=seeded).fit(X, SCORE).leaks_ == seeded.leaks_
+
+
+def test_facts_of_other_neighbours_or_units_are_refused():
+    profile = complete_schema(X, epsilon=5.0, adjacency="add_remove")
+    persons = np.arange(N) // 2
+    of_persons = complete_schema(X, epsilon=5.0, groups=persons)
+    two = (SCORE > 0).astype(int)
+    for schema in (profile, of_persons):
+        for release in (
+            lambda given: PrivateRidge(schema=given).fit(X, SCORE),
+            lambda given: PrivateSearchCV(
+                PrivateLogisticRegression(schema=given), {"clip": [0.1]}, epsilon=5.0
+            ).fit(X, two),
+            lambda given: private_regression(PrivateRidge(), X, SCORE, epsilon=5.0, schema=given),
+            lambda given: complete_schema(X, SCORE, epsilon=5.0, schema=given),
+        ):
+            with pytest.raises(ValueError, match="its facts were released by complete_schema"):
+                release(schema)
+    with pytest.raises(ValueError, match="its facts were released"):
+        profile | of_persons
+    model = PrivateRidge(epsilon=5.0, schema=of_persons).fit(X, SCORE, groups=persons)
+    assert model.sources_ == of_persons.sources
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_a_profile_costs_what_it_says(adjacency):
+    """All of the budget buys all facts; the report proves it from the record, types as well."""
+    frame = FRAME.assign(flag=X[:, 0] > 0, day=pd.Timestamp("2024-01-01"))
+    y = np.digitize(SCORE, [-1, 1])
+    profile = complete_schema(frame, y, epsilon=2.0, adjacency=adjacency)
+    assert profile.types == dict.fromkeys("abc", "number") | {
+        "day": "number",
+        "side": "text",
+        "flag": "flag",
+    }
+    assert profile.categories["side"] == ("down", "up")
+    assert profile.classes == (0, 1, 2)
+    assert profile.bounds["b"][0] <= 1970 < 2030 <= profile.bounds["b"][1]
+    spent = composition(profile.mechanism_)
+    assert spent.epsilon(profile.delta_) <= 2.0 < spent.epsilon(profile.delta_) * (1 + 1e-6)
+    assert spent == profile.privacy_
+    assert sum(profile.bought_.values()) == pytest.approx(1.0)
+    check_report(profile.privacy_report().as_dict())
+    assert complete_schema(frame, epsilon=2.0, schema=profile.__class__(target_bounds=(0, 1)))
+    with pytest.raises(ValueError, match="nothing to buy"):
+        complete_schema(frame, y, epsilon=2.0, adjacency=adjacency, schema=profile)
+    with pytest.raises(ValueError, match="y holds labels that are no numbers"):
+        complete_schema(frame, WORDS, epsilon=2.0)
+
+
+class InOrder(StreamedRows):
+    """Rows of arrays, read some at a time."""
+
+    def __init__(self, X, y):
+        super().__init__(X.shape, X.dtype)
+        self._data = X, y
+
+    def read(self):
+        for first in range(0, len(self._data[0]), 999):
+            yield tuple(one[first : first + 999] for one in self._data)
+
+
+def test_a_profile_of_rows_in_order_is_that_of_an_array():
+    two = (SCORE > 0).astype(float)
+    one, other = (
+        complete_schema(*given, epsilon=2.0, random_state=0, schema=Schema(classes=[0, 1]))
+        for given in ((X, two), (InOrder(X, two),))
+    )
+    assert (one.bounds, one.classes) == (other.bounds, other.classes)
+    assert one.mechanism_ == other.mechanism_

@@ -1,16 +1,49 @@
-"""Public facts of a table in one value: a schema, from a codebook and never from the data."""
+"""Facts of a table in one value: a schema, from a codebook or a release, never from the data.
+
+Each fact may have been released before: then the schema carries the release as its source.
+"""
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skdpdyn.core.expansion import Levels
 from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.privacy.display import code_span
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.serialization import from_dict, to_dict
 
 _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
+NUMBER = "number"
+FLAG = "flag"
+TEXT = "text"
+_TYPES = NUMBER, FLAG, TEXT
+_FACTS = "bounds", "categories", "classes", "target_bounds"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A release that a fit was given, whole or in part: a model, a map of rows, or facts.
+
+    Parameters
+    ----------
+    label : str
+        The parameter, and the class of the model.
+    guarantee : Guarantee or None
+        What the release cost by itself. None: it has no guarantee.
+    leaks : tuple of str, default=()
+        What the guarantee does not cover.
+    key : str, default=""
+        Checksum of what was released, by which it is known again.
+    """
+
+    label: str
+    guarantee: Guarantee | None
+    leaks: tuple[str, ...] = ()
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -30,6 +63,13 @@ class Schema:
         Labels of classes.
     target_bounds : tuple (low, high) or None, default=None
         Bounds of targets that are numbers.
+    types : dict or None, default=None
+        What columns hold: "number", "flag" or "text". Levels of "text" are whole numbers and text
+        in one plain form, in which cells are compared with them: 5, 5.0 and "5" are one level.
+    sources : tuple of Source, default=()
+        Releases that facts came from, as `skdpdyn.complete_schema` and ``schema_`` of a fitted
+        model have them; fits that take the schema keep them, with their leaks. Facts that you
+        write yourself are your word that they are public.
 
     Examples
     --------
@@ -46,10 +86,33 @@ class Schema:
     categories: Any = None
     classes: Any = None
     target_bounds: Any = None
+    types: Any = None
+    sources: tuple[Source, ...] = ()
 
     def __post_init__(self):
-        for field in fields(self):
-            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
+        for name in (*_FACTS, "types"):
+            object.__setattr__(self, name, _plain(getattr(self, name)))
+        object.__setattr__(self, "sources", tuple(self.sources))
+        given = self.types
+        is_dict = given is None or isinstance(given, dict)
+        if not is_dict or any(kind not in _TYPES for kind in (given or {}).values()):
+            raise ValueError(f"types={quoted(given)} must be a dict of columns, each of {_TYPES}")
+
+    def __or__(self, other: "Schema") -> "Schema":
+        """Return all facts of both, this one's first, with the sources of both.
+
+        Raises
+        ------
+        ValueError
+            If the sources are about different neighbours, or units.
+        """
+        facts = {name: _either(getattr(self, name), getattr(other, name)) for name in _FACTS}
+        sources = tuple(dict.fromkeys((*self.sources, *other.sources)))
+        merged = Schema(**facts, types=_either(self.types, other.types), sources=sources)
+        for source in sources:
+            if source.guarantee is not None:
+                check_relation(merged, source.guarantee.adjacency, source.guarantee.unit)
+        return merged
 
     @classmethod
     def from_codebook(cls, codebook: Any, target: str | None = None) -> "Schema":
@@ -111,9 +174,12 @@ class Schema:
         -------
         str
         """
-        facts = asdict(self).items()  # JSON's keys are text
-        of_dicts = {k: {"pairs": list(v.items())} for k, v in facts if isinstance(v, dict)}
-        text = json.dumps(dict(facts) | of_dicts)
+        facts = {name: getattr(self, name) for name in (*_FACTS, "types")}
+        of_dicts = {  # JSON's keys are text
+            name: {"pairs": list(of.items())} for name, of in facts.items() if isinstance(of, dict)
+        }
+        sources = [{**vars(one), "guarantee": to_dict(one.guarantee)} for one in self.sources]
+        text = json.dumps(facts | of_dicts | {"sources": sources})
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -131,8 +197,13 @@ class Schema:
         -------
         Schema
         """
-        facts = json.loads(text).items()
-        return cls(**{k: dict(v["pairs"]) if isinstance(v, dict) else v for k, v in facts})
+        facts = json.loads(text)
+        sources = [
+            Source(one["label"], from_dict(one["guarantee"]), tuple(one["leaks"]), one["key"])
+            for one in facts.pop("sources", ())
+        ]
+        of_columns = {name: dict(of["pairs"]) for name, of in facts.items() if isinstance(of, dict)}
+        return Schema(**facts | of_columns, sources=tuple(sources))
 
 
 def apply_schema(model: Any) -> Any:
@@ -150,7 +221,29 @@ def facts_of(schema: Any) -> dict[str, Any]:
         return {}
     if not isinstance(schema, Schema):
         raise ValueError(f"schema={quoted(schema)} must be a skdpdyn.Schema, or None")
-    return {field.name: getattr(schema, field.name) for field in fields(schema)}
+    facts = {name: getattr(schema, name) for name in _FACTS}
+    if isinstance(schema.categories, dict):
+        types = schema.types or {}
+        facts["categories"] = {
+            key: Levels(of, learnt=True) if types.get(key) == TEXT and not is_auto(of) else of
+            for key, of in schema.categories.items()
+        }
+    return facts
+
+
+def check_relation(schema: Any, adjacency: str, unit: str) -> None:
+    """Refuse facts that were released for other neighbours, or for another unit.
+
+    Their cost and that of what follows from them would not add up.
+    """
+    for source in getattr(schema, "sources", ()):
+        cost = source.guarantee
+        if cost is not None and (cost.adjacency, cost.unit) != (adjacency, unit):
+            raise ValueError(
+                f"schema: its facts were released by {source.label}, under {cost.adjacency} of one "
+                f"{cost.unit}, and this is under {adjacency} of one {unit}: complete it under the "
+                "same, or write down facts that are public"
+            )
 
 
 def said_of(fact: str, given: Any) -> list[str]:
@@ -159,6 +252,13 @@ def said_of(fact: str, given: Any) -> list[str]:
         return [] if given is None or is_auto(given) else [f"the columns' {fact}"]
     named = ", ".join(code_span(column) for column, value in given.items() if not is_auto(value))
     return [f"{fact} of the columns {named}"] * bool(named)
+
+
+def _either(one, other):
+    """Return a fact, or that of another schema; of columns all that either knows."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return other | one
+    return other if one is None else one
 
 
 def _plain(fact):

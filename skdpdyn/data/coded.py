@@ -77,9 +77,9 @@ def shortening(cells: Coded, row_map: RowMap, fixed: Collection[int] = ()) -> np
         Columns that count as if they were at the map's centre: no factor depends on them.
     """
     rows = CodedRows(cells, map=row_map)
-    if not rows.mixes_blocks():
+    if not rows._mixes_blocks():
         raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
-    tables, centre = rows.moved()
+    tables, centre = rows._moved()
     tables = [table * (j not in fixed) for j, table in enumerate(tables)]
     with one_blas_thread():
         squares = rows._squares(tables, centre)
@@ -111,7 +111,7 @@ class CodedRows(LocalRows):
         if statistic.of == "mapped" and not statistic.constant and self._within(self.map.radius):
             if statistic.kind == COUNTS:
                 return self._length_counts(statistic)
-            if statistic.kind == OUTER and self.mixes_blocks():
+            if statistic.kind == OUTER and self._mixes_blocks():
                 with one_blas_thread():
                     return self._second_moment()
         return super().summed(statistic)
@@ -133,7 +133,7 @@ class CodedRows(LocalRows):
         """Return whether all rows are in this ball, whatever their cells, also after rounding."""
         return self.expansion.row_norm <= radius
 
-    def mixes_blocks(self) -> bool:
+    def _mixes_blocks(self):
         """Return whether the map mixes no features beyond those of each block."""
         return self.map.is_diagonal or not np.any(self.map.weights[~self.expansion.mixed])
 
@@ -198,7 +198,7 @@ class CodedRows(LocalRows):
         count_cells(self.X.codes, i, j, counts.shape[1], weight, counts.reshape(-1))
         return counts
 
-    def moved(self) -> tuple[list[np.ndarray], np.ndarray]:
+    def _moved(self):
         """Return tables of features of columns less their centre, and the centre of all."""
         expansion = self.expansion
         centre = self.map.centre
@@ -210,12 +210,12 @@ class CodedRows(LocalRows):
         """See `LocalRows._lengths`: by tables where no row is scaled into a ball."""
         if self.map is None or data_norm != 1 or not self._within(self.map.radius):
             return super()._lengths(data_norm)
-        if not self.mixes_blocks():
+        if not self._mixes_blocks():
             return super()._lengths(data_norm)
         if (lengths := self._take_cached()) is not None:
             return lengths
         with one_blas_thread():
-            squares = self._squares(*self.moved())
+            squares = self._squares(*self._moved())
         squares += self._rounding_of_squares()
         return np.ones(squares.size), np.sqrt(squares, out=squares)
 
@@ -240,7 +240,7 @@ class CodedRows(LocalRows):
         return n_terms * _EPS * (self.map.spread * self.map.norm) ** 2
 
     def _squares(self, moved, centre):
-        """Return squared lengths of rows under the map, from the result of `moved`."""
+        """Return squared lengths of rows under the map, from the result of `_moved`."""
         expansion = self.expansion
         tails = self.expansion.tails()
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
@@ -288,7 +288,7 @@ class CodedRows(LocalRows):
 
     def _second_moment(self):
         expansion = self.expansion
-        (moved, centre) = self.moved()
+        (moved, centre) = self._moved()
         weight = np.maximum(self._lengths(1.0)[1], self.map.norm)
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight

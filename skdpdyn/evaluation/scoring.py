@@ -7,7 +7,7 @@ from sklearn.base import is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.noise import check_random_state, seed_leaks
-from skdpdyn.core.schema import facts_of
+from skdpdyn.core.schema import check_relation, facts_of
 from skdpdyn.core.spending import Share, buying, scaled_to
 from skdpdyn.data.files import UnchangedFiles
 from skdpdyn.data.persons import unit_of
@@ -173,6 +173,7 @@ def evaluate(
         limits = {"target_bounds": target_bounds, "largest_error": largest_error}
         if target_bounds is None and is_regressor(model):
             limits["target_bounds"] = facts_of(schema).get("target_bounds")
+            check_relation(schema, adjacency, unit)
         options = {"thresholds": thresholds, **limits, "exposure": exposure}
         if weight_bounds is None:
             weight_bounds = getattr(model, "weight_bounds", None)
@@ -196,7 +197,11 @@ def evaluate(
         mechanism_=plan.mechanism,
         delta_=budget.delta,
         confidence=float(confidence),
-        leaks_=(*_leaks_of(model), *seed_leaks(random_state)),
+        leaks_=(
+            *_leaks_of(model),
+            *leaks_of(getattr(schema, "sources", ())),
+            *seed_leaks(random_state),
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from skdpdyn.core.expansion import NumberColumn, bounds_by_column
 from skdpdyn.core.losses import IDENTITY
 from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.rules import strength_of
-from skdpdyn.core.schema import apply_schema, facts_of, said_of
+from skdpdyn.core.schema import apply_schema, check_relation, facts_of, said_of
 from skdpdyn.core.spending import Share, Spending, buying, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.files import UnchangedFiles
@@ -67,7 +67,7 @@ from skdpdyn.training.additive import Table, is_open, of_memory
 from skdpdyn.training.base import quoting_no_records, silent_arithmetic
 from skdpdyn.training.parameters import check_equal_rows, weights_in_fit
 from skdpdyn.training.parts import LEVELS, counted_classes
-from skdpdyn.training.purchase import Purchase
+from skdpdyn.training.purchase import Purchase, schema_of
 from skdpdyn.training.reading import Beside, Reading, read
 from skdpdyn.training.targets import Target, residual_limit, scaling
 from skdpdyn.training.values import Facts
@@ -262,6 +262,7 @@ PrivateRidge
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
     facts = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
     bounds, categories = _declared(model, facts, bounds, categories)
+    check_relation(model.schema, adjacency, unit)
     robust = robust or getattr(model, "weight_bounds", None) is not None
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
@@ -458,6 +459,13 @@ class Columns:
     cells: TableCells | None
     interactions: Sequence[tuple[Hashable, Hashable]]
 
+    def keys(self, model: Any) -> list[Hashable]:
+        """Return names or numbers of the columns as they were read, before dummies are made."""
+        if self.cells is None:
+            return [*getattr(model, "feature_names_in_", range(len(self.table.columns)))]
+        names = self.cells.names
+        return [*names, *(key for key in self.cells.keys if str(key) not in names)]
+
     def most(self, budget: Budget, rows: LocalRows) -> int:
         """Return how many columns there can be, which is public."""
         most = rows.shape[1]
@@ -543,7 +551,7 @@ class _Fit:
 
     @classmethod
     def of(cls, model, reading, columns, unit, robust):
-        """Return the model to fit, and buy what is open of the target."""
+        """Return the model to fit, and buy the open facts of its table."""
         n_samples, _ = reading.shape
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
@@ -601,12 +609,16 @@ class _Fit:
             evidence = Scoring(rows, self.likelihood, coordinates, spending, spread, in_time).run()
         model._publish_plan(plan, self.facts.leaks, self.unit)
         model.bought_ = self.facts.parts_of_mu
+        model.schema_ = schema_of(
+            model, self.facts, model.family.targets.parameter, self.columns.keys(model)
+        )
         model.intercept_scaling_ = float(intercept)  # names follow from it
         units, shift = self._units(columns, coordinates)
         n_numbers = 0 if self.columns.cells is None else len(self.columns.cells.names)
         pooled = [] if levels is None else [n_numbers + j for j in levels.pooled]
         scored, table, as_reference = self._estimates(evidence, units, shift, pooled)
         self._publish(scored, columns, units, shift)
+        model._sign()
         notes = "" if levels is None else levels.note([names_of(model)[j] for j in as_reference])
         if scored.cut is not None:
             notes += f" About {100 * scored.cut:.2g} % of the residuals are cut off."

@@ -112,11 +112,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     bought_ : dict of str to float
         Facts that were bought because they were not given, "classes" for one, and the part of mu^2
         that each took.
+    schema_ : Schema
+        All facts of the table, given or bought, with the releases that they came from: a fit that
+        takes it as ``schema`` buys none.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover, such as a seed, or labels or bounds taken from y;
         empty if there are none. Leaks of what parameters were given are among them.
     sources_ : tuple of Source
-        Models that parameters were given, or were given a part of, such as a ``start``: each with
+        Models that parameters were given, or were given a part of, such as a ``start``, and
+        releases that the facts of a ``schema`` came from: each with
         its own guarantee, which ``privacy_`` does not contain. `total_privacy` names them.
     n_features_in_ : int
         Number of columns.
@@ -480,15 +484,11 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self, X, y, groups, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, equal_rows, weight=weight))
-        if isinstance(X, np.ndarray) or hasattr(X, "iloc"):
-            self._prepare(np.dtype(getattr(X, "dtype", np.float64)))
+        if self.family.expand is None and (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
+            is_single = getattr(X, "dtype", None) == np.float32
+            prepare(np.dtype(np.float32 if is_single else np.float64))
         remember_rows(self, X)
         return self
-
-    @staticmethod
-    def _prepare(dtype):
-        """Compile the pass of predictions over rows of this precision."""
-        prepare(np.dtype(np.float32 if dtype == np.float32 else np.float64))
 
     def _scaled_products(self, X):
         """Return the products of rows, mapped as in fit, with the coefficients.

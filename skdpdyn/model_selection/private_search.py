@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from skdpdyn.core.noise import check_random_state, generators
+from skdpdyn.core.schema import check_relation
 from skdpdyn.core.spending import TRAINING, Share, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import persons_of, unit_of
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -50,7 +51,7 @@ from skdpdyn.training.base import (
 from skdpdyn.training.foreign import rows_at
 from skdpdyn.training.parameters import check_persons
 from skdpdyn.training.plan import refuse_to_buy
-from skdpdyn.training.purchase import Purchase, parameters_of
+from skdpdyn.training.purchase import Purchase, parameters_of, schema_of
 from skdpdyn.training.reading import Beside, read
 from skdpdyn.training.targets import as_labels, exposures
 
@@ -166,6 +167,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     bought_ : dict of str to float
         Facts that were bought before all trials, and the part of mu^2 that each took.
+    schema_ : Schema
+        All facts of the table, given or bought, as models take them.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover. Empty for a private search.
     sources_ : tuple of Source
@@ -321,6 +324,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         base = self._base()
+        check_relation(base.schema, base.adjacency, unit)
         beside = Beside(codes, exposure=exposure)
         with read(base, reaching(self.estimator, X), y, beside) as reading:
             y = quoting_no_records(column_or_1d, as_labels(y, getattr(base, "classes", None)))
@@ -358,18 +362,21 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self._publish_plan(plan, known.leaks, unit)
         self.n_samples_ = n_samples
         self.bought_ = known.parts_of_mu
+        self.schema_ = schema_of(base, known, base.family.targets.parameter)
         if not drawn:
             self.best_estimator_ = score.constant()
             self.best_params_ = {}
             self.best_score_ = math.nan
             # number and names of columns
             quoting_no_records(validate_data, self.best_estimator_, X, skip_check_array=True)
+            self._sign()
             return
         best = int(np.argmax(scores))
         self.best_params_ = drawn[best]
         self.best_score_ = score.in_units(scores[best])
         as_given = candidates.build(drawn[best], plan.trial_budget, {}, None)
         self._publish_winner(outcomes[best][0], as_given, facts)
+        self._sign()
 
     def _drawn(self, candidates, plan, facts, drawing):
         """Return candidates that are drawn, a secret number of them, and their models."""

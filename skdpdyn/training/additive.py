@@ -17,7 +17,7 @@ from skdpdyn.support.blas import in_threads, threads_of
 from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_records, validated
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
-_FLAGS = Levels((False, True))
+FLAGS = Levels((False, True))
 
 
 class OpenLevels(Levels):
@@ -63,7 +63,7 @@ def public_columns(
     _check_text([key for key in text if key not in facts], bounded)
     for key, kind in zip(keys, kinds, strict=True):
         if kind.lower().startswith("bool") and key not in bounded:
-            facts.setdefault(key, _FLAGS)
+            facts.setdefault(key, FLAGS)
     numbers = [key for key in keys if key not in facts]
     for key, pair in _bounds(model.bounds, numbers, names, n_features).items():
         facts[key] = OPEN_NUMBERS if np.isnan(pair[0]) else NumberColumn(*pair)
@@ -433,7 +433,7 @@ def read_cells(model: Any, X: Any) -> Coded:
 
 
 def read_table(model: Any, X: Any) -> Table:
-    """Return the columns of data in memory, and of their facts what is known, for a fit.
+    """Return the columns of data in memory with their known facts, for a fit.
 
     Parameters
     ----------

@@ -20,6 +20,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn.core.noise import seed_leaks, source_of
+from skdpdyn.core.schema import Schema, Source
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.files import UnchangedFiles
@@ -35,7 +36,7 @@ from skdpdyn.privacy import privacy_report, tightest
 from skdpdyn.privacy.checks import quoted
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
-from skdpdyn.training.sources import Source, facts_of, given_to, leaks_of, sources_of
+from skdpdyn.training.sources import facts_of, given_to, leaks_of, sources_of
 
 DTYPES: list[Any] = [np.float64, np.float32]
 _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFittedError)
@@ -455,6 +456,8 @@ class PrivateEstimatorMixin:
     delta_: float
     leaks_: tuple[str, ...]
     sources_: tuple[Source, ...] = ()
+    bought_: dict[str, float]
+    schema_: Schema
 
     if TYPE_CHECKING:
         _public_facts: Callable[[], Any]
@@ -535,7 +538,15 @@ class PrivateEstimatorMixin:
         return given_to(self)
 
     def _sign(self):
-        """Note in the map of rows, which other fits may take, the release that it came from."""
+        """Sign the map of rows and the schema, which other fits may take, as this release.
+
+        Facts that were given keep the sources that they have.
+        """
+        schema = getattr(self, "schema_", None)
+        if schema is not None:
+            own = self.bought_ or any(leak.endswith("taken from y") for leak in self.leaks_)
+            sources = tuple(sources_of(self, "schema")) if own else self.sources_
+            self.schema_ = replace(schema, sources=sources)
         if getattr(self, "conditioning_", None) is not None:
             sources = tuple(sources_of(self, "conditioning"))
             self.conditioning_ = replace(self.conditioning_, sources=sources)

@@ -165,7 +165,7 @@ class ColumnRanges(Fact):
     name = "bounds"
 
     @property
-    def stand_in(self) -> Ranges:
+    def placeholder(self) -> Ranges:
         """Ranges that are [-1, 1] where they are open."""
         return Ranges(*np.where(np.isnan(self.pairs), [-1.0, 1.0], self.pairs).T)
 
@@ -218,7 +218,7 @@ class TableBounds(Fact):
         return replace(facts, columns=tuple(columns))
 
     def _counts(self, reading, of):
-        """Return sums over portions of rows of what is counted in the rows of one column."""
+        """Return sums over portions of rows of counts in the rows of one column."""
         table = reading.X
         unit = 2.0 ** (53 - len(table).bit_length())  # sums of its multiples are exact
         weights = None if reading.weights is None else np.floor(reading.weights * unit) / unit

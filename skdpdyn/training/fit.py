@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core.noise import check_random_state, generators
-from skdpdyn.core.schema import apply_schema
+from skdpdyn.core.schema import apply_schema, check_relation
 from skdpdyn.core.spending import TRAINING, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
@@ -19,10 +19,9 @@ from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked
 from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.plan import plan
-from skdpdyn.training.purchase import Purchase
+from skdpdyn.training.purchase import Purchase, schema_of
 from skdpdyn.training.reading import Beside, Reading, read
 from skdpdyn.training.request import request_of
-from skdpdyn.training.targets import Target
 from skdpdyn.training.values import Learning, Plan
 
 
@@ -32,6 +31,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     unit = unit_of(beside.groups, beside.unit)
     check_random_state(model.random_state)
     checked(apply_schema(model))
+    check_relation(model.schema, model.adjacency, unit)
     with read(model, X, y, replace(beside, equal_rows=equal_rows)) as reading:
         if beside.groups is not None:
             check_persons(model)
@@ -52,11 +52,10 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
 
 
 def learn(model: Any, planned: Plan, reading: Reading, spending: Spending) -> Learning:
-    """Run a plan whose facts are complete, and return what was learnt."""
+    """Run a plan whose facts are complete, and return its results."""
     if model.verbose:
         _print_plan(model, planned)
-    target = reading.target(model, planned.request.facts)
-    learning = _learning(planned, reading, target, model.n_jobs)
+    learning = _learning(planned, reading, model)
     spending.shares = planned.shares
     spending.n_threads = learning.rows.n_threads
     with Progress(planned.n_before_training, "conditioning", model.verbose) as spending.progress:
@@ -87,14 +86,15 @@ def _check_run(model, planned, reading):
         )
 
 
-def _learning(planned: Plan, reading: Reading, target: Target, n_jobs: Any) -> Learning:
+def _learning(planned: Plan, reading: Reading, model: Any) -> Learning:
     """Return the initial state of a fit: rows in as many threads as they may take."""
     request = planned.request
     facts = planned.request.facts
+    target = reading.target(model, facts)
     cells = None if request.expansion is None else reading.X.coded(request.expansion)
     rows: Any = reading.learnt_rows(target, cells)
     width = min(request.n_features, 32) if request.is_sparse else request.n_features
-    rows.n_threads = threads_of(n_jobs, request.n_samples * width)
+    rows.n_threads = threads_of(model.n_jobs, request.n_samples * width)
     counted = CLASS_COUNTS in planned.shares and facts.counts is None
     labels = rows if counted else None
     if target.codes is not None:
@@ -151,6 +151,7 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
     for name, value in (_public(learning) | ran).items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
+    model.schema_ = schema_of(model, request.facts, request.family.targets.parameter)
     model._sign()
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import bounds_by_column
+from skdpdyn.core.expansion import Levels, NumberColumn, bounds_by_column
 from skdpdyn.core.noise import Generator
+from skdpdyn.core.schema import FLAG, NUMBER, TEXT, Schema
 from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, planned
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget
@@ -20,6 +21,7 @@ from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.training.additive import (
+    FLAGS,
     OpenLevels,
     OpenNumbers,
     as_parameters,
@@ -43,7 +45,7 @@ from skdpdyn.training.values import Facts, Form, Request
 
 @dataclass(frozen=True, eq=False)
 class Purchase:
-    """What is open of a table, and bought before its fit.
+    """Facts of a table that are open, and bought before its fit.
 
     Attributes
     ----------
@@ -66,7 +68,7 @@ class Purchase:
         form: Form | None = None,
         y: np.ndarray | None = None,
     ) -> "Purchase":
-        """Return what is open of data of this shape, by public numbers and parameters.
+        """Return the open facts of data of this shape, by public numbers and parameters.
 
         Parameters
         ----------
@@ -101,7 +103,7 @@ class Purchase:
         request = request_of(model, n_samples, n_features, form, facts)
         if facts.ranges is None and columns is None and _pays_for_ranges(model, request):
             of_columns = (ColumnRanges(np.full((n_features, 2), np.nan)),)
-            facts = replace(facts, ranges=of_columns[0].stand_in)
+            facts = replace(facts, ranges=of_columns[0].placeholder)
             request = request_of(model, n_samples, n_features, form, facts)
         buyers = *of_target, *of_columns
         bought = {fact.name: fact.shares(strength_of(budget, n_samples)) for fact in buyers}
@@ -127,7 +129,7 @@ class Purchase:
         return facts
 
     def records(self, budget: Budget, of_persons: bool) -> dict[str, Mechanism]:
-        """Return the records of what is no plain Gaussian release, of records or of persons."""
+        """Return the records of releases that are not plain Gaussian ones."""
         request = self.request
         most_rows = request.most_rows if of_persons else 1
         return {
@@ -148,15 +150,41 @@ class Purchase:
 def parameters_of(model: Any, facts: Facts) -> dict[str, Any]:
     """Return facts that were bought, or lent, as parameters of estimators, which cost nothing."""
     targets = model.family.targets
-    found = {targets.parameter: targets.stand_in if facts.target is None else facts.target}
+    found = {targets.parameter: targets.placeholder if facts.target is None else facts.target}
     if facts.columns is not None:
         names = getattr(model, "feature_names_in_", range(len(facts.columns)))
         return found | as_parameters(facts.columns, names)
     return found | ({"bounds": facts.ranges.pairs} if ColumnRanges.name in facts.bought else {})
 
 
+def schema_of(model: Any, facts: Facts, parameter: str, names: Any = None) -> Schema:
+    """Return all facts of a table as a schema; ``parameter``: that of the target's facts.
+
+    ``names``: of the columns, of which further ones are left out; None: those of the model.
+    """
+    target = facts.target
+    columns = facts.columns
+    if columns is None and facts.ranges is not None:
+        columns = [NumberColumn(*pair) for pair in facts.ranges.pairs.tolist()]
+    columns = () if columns is None else columns
+    if names is None:
+        names = getattr(model, "feature_names_in_", range(len(columns)))
+    named = dict(zip(names, columns, strict=False))
+    numbers = {key: of for key, of in named.items() if isinstance(of, NumberColumn)}
+    levels = {key: of for key, of in named.items() if isinstance(of, Levels)}
+    kinds = dict.fromkeys(numbers, NUMBER)
+    kinds |= {key: TEXT for key, of in levels.items() if of.learnt}
+    kinds |= {key: FLAG for key, of in levels.items() if of == FLAGS}
+    return Schema(
+        bounds={key: (of.low, of.high) for key, of in numbers.items()} or None,
+        categories={key: of.levels for key, of in levels.items()} or None,
+        types=kinds or None,
+        **{parameter: target},
+    )
+
+
 def strength_of(budget: Budget, n_samples: int) -> float:
-    """Return N mu / f of what a budget buys, see `skdpdyn.core.rules.strength_of`."""
+    """Return N mu / f of releases for a whole budget, see `skdpdyn.core.rules.strength_of`."""
     return rules.strength_of(n_samples, budget.mu * ROUNDS_DOWN, budget.adjacency)
 
 
@@ -171,7 +199,7 @@ def _times(bought, factor):
 
 
 def _with_target(model, form, facts, pays, y, is_read):
-    """Return facts with that of the target, and what buys it where it is open.
+    """Return facts with that of the target, and its buyer where it is open.
 
     Something stands for it until then. Where records do not pay for it, it is taken from y.
     """
@@ -181,7 +209,7 @@ def _with_target(model, form, facts, pays, y, is_read):
         return replace(facts, target=given), ()
     if targets.may_buy(model, form.of_y) and (pays or not is_read):
         buyer = TargetRange(targets) if targets.clips else ClassLabels(targets)
-        return replace(facts, target=targets.stand_in), (buyer,) * pays
+        return replace(facts, target=targets.placeholder), (buyer,) * pays
     if not is_read:
         return facts, ()
     target, leaks = targets.from_y(model, y)
@@ -189,18 +217,18 @@ def _with_target(model, form, facts, pays, y, is_read):
 
 
 def _with_columns(model, form, facts, n_features):
-    """Return facts with those of columns, and what buys those that are left open by name."""
+    """Return facts with those of columns, and the buyers of those that are left open."""
     if facts.columns is not None:
-        return facts, _of_open_columns(facts.columns)
+        return facts, of_open_columns(facts.columns)
     pairs = _given_pairs(model, form, n_features)
     if pairs is None:
         return facts, ()
     ranges = ColumnRanges(pairs)
-    return replace(facts, ranges=ranges.stand_in), (ranges,) * bool(np.isnan(pairs).any())
+    return replace(facts, ranges=ranges.placeholder), (ranges,) * bool(np.isnan(pairs).any())
 
 
-def _of_open_columns(columns):
-    """Return what buys the facts of the columns of a table that are open."""
+def of_open_columns(columns: Any) -> tuple[Fact, ...]:
+    """Return the buyers of open facts of the columns of a table."""
     numbers = [j for j, column in enumerate(columns) if isinstance(column, OpenNumbers)]
     levels = [j for j, column in enumerate(columns) if isinstance(column, OpenLevels)]
     return (TableBounds(numbers),) * bool(numbers) + (ColumnLevels(levels),) * bool(levels)

@@ -92,7 +92,7 @@ class Reading:
 
     @property
     def form(self) -> Form:
-        """Return what is public by the form of the data, beside their shape."""
+        """Return the public facts of the form of the data, beside their shape."""
         elsewhere = self.elsewhere
         return Form(
             self.X.is_sparse if elsewhere else sparse.issparse(self.X),
@@ -260,8 +260,8 @@ def _exposures(exposure, y):
 def _targets(model, n_rows, y):
     """Return checked targets, one a row."""
     # what stands in for X takes no memory
-    stand_in = np.broadcast_to(np.zeros(1), (n_rows, 1))
-    _, y = validated(model, stand_in, y, dtype=DTYPES, y_numeric=is_regressor(model))
+    placeholder = np.broadcast_to(np.zeros(1), (n_rows, 1))
+    _, y = validated(model, placeholder, y, dtype=DTYPES, y_numeric=is_regressor(model))
     return y
 
 

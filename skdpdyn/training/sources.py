@@ -2,42 +2,20 @@
 
 A guarantee holds for what a fit is given if that is public, or was released before. So each fit
 keeps, in ``sources_``, what its parameters held or came from: released models and maps, with their
-leaks, and models that no guarantee covers, which are leaks themselves. Numbers in a parameter are
-the word of who passes them.
+leaks, facts of a table, and models that no guarantee covers, which are leaks themselves. Numbers in
+a parameter are the word of who passes them.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from skdpdyn.core.schema import Schema, Source
 from skdpdyn.privacy.checks import has_own
 from skdpdyn.privacy.guarantees import Guarantee
-
-
-@dataclass(frozen=True)
-class Source:
-    """A model that was passed to a fit, whole or in part.
-
-    Parameters
-    ----------
-    label : str
-        The parameter, and the class of the model.
-    guarantee : Guarantee or None
-        What the model cost by itself. None: it has no guarantee.
-    leaks : tuple of str, default=()
-        What the guarantee does not cover.
-    key : str, default=""
-        Checksum of its coefficients, by which it is known again.
-    """
-
-    label: str
-    guarantee: Guarantee | None
-    leaks: tuple[str, ...] = ()
-    key: str = ""
 
 
 def given_to(estimator: Any) -> tuple[Source, ...]:
@@ -58,7 +36,9 @@ def sources_of(value: Any, name: str) -> Iterator[Source]:
     kind = type(value).__name__
     if isinstance(value, str | type):
         return
-    if has_own(value, "privacy_") and isinstance(value.privacy_, Guarantee):
+    if isinstance(value, Schema):
+        yield from value.sources
+    elif has_own(value, "privacy_") and isinstance(value.privacy_, Guarantee):
         leaks = tuple(getattr(value, "leaks_", ()))
         yield Source(f"{name}: a {kind}", value.privacy_, leaks, key_of(value))
         yield from getattr(value, "sources_", ())
@@ -82,7 +62,11 @@ def _parts_of(value):
 
 
 def key_of(model: Any) -> str:
-    """Return a checksum of a model's coefficients; empty where it has none."""
+    """Return a checksum of a model's coefficients, or that of facts; empty where it has none."""
+    if isinstance(model, Schema):
+        return model.sources[0].key if model.sources else ""
+    while hasattr(model, "best_estimator_") or hasattr(model, "steps"):  # a search, a pipeline
+        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
     numbers = [np.asarray(getattr(model, name, ())) for name in ("coef_", "intercept_")]
     if not sum(array.size for array in numbers):
         return ""

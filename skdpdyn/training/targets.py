@@ -49,7 +49,7 @@ class Targets(ABC):
     clips = False  # whether public bounds clip targets
     most: float = math.inf  # most classes that can be told apart
     parameter = ""  # of estimators, which says what is public of targets
-    stand_in: Any = None  # for what is public, in plans before it is bought
+    placeholder: Any = None  # for what is public, in plans before it is bought
 
     @abstractmethod
     def public(self, model: Any, of_y: str = "") -> Any:
@@ -68,7 +68,7 @@ class Targets(ABC):
 
     @abstractmethod
     def from_y(self, model: Any, y: np.ndarray | None) -> tuple[Any, tuple[str, ...]]:
-        """Return facts that are taken from y, with a warning, and what leaks by them."""
+        """Return facts that are taken from y, with a warning, and the leaks by them."""
 
     @abstractmethod
     def encoded(self, model: Any, y: np.ndarray | None, exposure: Any, facts: Any) -> Target:
@@ -104,7 +104,7 @@ class Labels(Targets):
 
     most: float = math.inf
     parameter = "classes"
-    stand_in = np.array([0, 1])
+    placeholder = np.array([0, 1])
 
     def public(self, model, of_y=""):
         """See `Targets.public`: the sorted classes."""
@@ -213,7 +213,7 @@ class Numbers(Targets):
 
     clips = True
     parameter = "target_bounds"
-    stand_in = 0.0, 1.0
+    placeholder = 0.0, 1.0
 
     def public(self, model, of_y=""):
         """See `Targets.public`: the bounds."""

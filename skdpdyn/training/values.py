@@ -79,7 +79,7 @@ class Recipe(ABC):
     def divided(
         self, request: "Request", shares: dict[str, Share]
     ) -> tuple[dict[str, Share], float]:
-        """Return the shares of all parts, and what they and facts leave of mu^2 for training.
+        """Return the shares of all parts, and the rest of mu^2, for training.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class Recipe(ABC):
 
 @dataclass(frozen=True)
 class Form:
-    """What is public of data by their form alone, beside their shape: no value of a record.
+    """Public facts of data by their form alone, beside their shape: no value of a record.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What is public of a table's values: given, lent, bought, or taken from y by name.
+    """Public facts of a table's values: given, lent, bought, or taken from y by name.
 
     Until a fact is bought, something stands for it, see `skdpdyn.training.purchase.Purchase`.
 
