@@ -294,7 +294,7 @@ def test_curves_are_monotonic_where_they_are_asked_to_be():
         ({"categories": "ward"}, FRAME, "or a dict of columns"),
         ({}, FRAME.assign(age=np.inf), "infinity"),
         ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
-        ({"solver": "noisy_sgd", "categories": {"ward": "auto"}}, FRAME, "levels are known"),
+        ({"solver": "noisy_sgd", "categories": {"ward": "auto"}}, FRAME, "no Gaussian release"),
         ({"interactions": [("age", "age")]}, FRAME, "must be two columns"),
         ({"interactions": "some"}, FRAME, "interactions="),
         ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),
