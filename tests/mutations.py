@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "predictions leave a row that is too long to square within the ball",
+        "            least = 0.0  # beyond any ball, however short it is now",
+        "            least = radius",
+        "tests/test_long_rows.py -k changes8",
+    ),
+    Mutation(
         "an error quotes a list that stands where a parameter should",
         'return repr(value) if few or not value else f"a {kind} of length {len(value)}"',
         "return repr(value)",

@@ -131,11 +131,13 @@ class Products:
         scale: Any = 1.0
         if radius < math.inf:
             squares = _sums(rows * rows)
+            least: Any = radius
             if np.isinf(squares).any():
                 long = np.isinf(squares)
+                least = np.where(long, 0.0, radius)  # beyond any ball, however short they are now
                 rows[long] /= np.max(np.abs(rows[long]), axis=1, keepdims=True)
                 squares[long] = _sums(rows[long] * rows[long])
-            scale = (radius / np.maximum(np.sqrt(squares), radius))[:, None]
+            scale = (radius / np.maximum(np.sqrt(squares), least))[:, None]
         lost: Any = None
         if self.centre.size:
             kept = self._kept(rows * scale - self.centre)[:, None]

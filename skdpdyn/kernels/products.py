@@ -162,10 +162,12 @@ def _bring_into_ball(v, n_columns, radius, scale):
     _write_squares(v, n_columns, scale)
     for k in range(WIDE):
         square = scale[k]
+        least = radius
         if square == np.inf:
             square = _shorten(v, n_columns, k)
+            least = 0.0  # beyond any ball, however short it is now
         length = np.sqrt(square)
-        scale[k] = radius / (length if length > radius else radius)
+        scale[k] = radius / (length if length > least else least)
 
 
 @strict
