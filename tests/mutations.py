@@ -41,8 +41,8 @@ class Mutation(NamedTuple):
 MUTATIONS = [
     Mutation(
         "predictions leave a row that is too long to square within the ball",
-        "            least = 0.0  # beyond any ball, however short it is now",
-        "            least = radius",
+        "least = np.where(long, 0.0, radius)",
+        "least = np.where(long, radius, radius)",
         "tests/test_long_rows.py -k changes8",
     ),
     Mutation(
