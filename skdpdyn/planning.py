@@ -248,7 +248,7 @@ class NormalNumbers(Truth):
 
 @dataclass(frozen=True)
 class _Guess:
-    """What a model without privacy would reach: its score, and a truth of which it does.
+    """The score of a model without privacy, and a truth of which it reaches it.
 
     Parameters
     ----------
@@ -519,7 +519,7 @@ def _two(labels: np.ndarray, auc: float, prevalence: float) -> _Guess:
 
 
 def start_of(truth: Truth, raw: np.ndarray, mean: float, farthest: float) -> float:
-    """Return what is added to raw predictions to make the mean target that of a guess."""
+    """Return the constant of raw predictions at which the mean target is that of a guess."""
     return brentq(lambda start: np.mean(truth.mean(start + raw)) - mean, -farthest, farthest)
 
 

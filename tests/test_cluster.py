@@ -164,25 +164,30 @@ def test_rows_that_are_too_long_to_square_are_shortened_where_they_are():
 # --- faults ---------------------------------------------------------------------------------------
 
 
+def alter_answers(patch, altered):
+    """Have each answer of a worker awaited by ``altered``, which takes the method it replaces."""
+    awaited = driver.Session._awaited
+    patch.setattr(driver.Session, "_awaited", lambda *arguments: altered(awaited, *arguments))
+
+
 def lose_at(monkeypatch, phase):
     """Have a worker lost at the third answer to a question, when it was told all."""
     ask = driver.Session.ask
-    awaited = driver.Session._awaited
     left = [1, 2, 3]
 
     def asked(self, question, *told):
         self.name, *_ = question
         return ask(self, question, *told)
 
-    def lost(self, share, call):
-        if left and self.name == phase:
+    def lost(awaited, session, share, call):
+        if left and session.name == phase:
             left.pop()
             if not left:
                 return None
-        return awaited(self, share, call)
+        return awaited(session, share, call)
 
     monkeypatch.setattr(driver.Session, "ask", asked)
-    monkeypatch.setattr(driver.Session, "_awaited", lost)
+    alter_answers(monkeypatch, lost)
     return left
 
 
@@ -237,21 +242,20 @@ def computed(name, X, y, fault):
 def lose_last(monkeypatch, phase):
     """Have the worker of the last partition lost once, when it was asked a question."""
     ask = driver.Session.ask
-    awaited = driver.Session._awaited
     lost = []
 
     def asked(self, question, *told):
         self.name, *_ = question
         return ask(self, question, *told)
 
-    def answered(self, share, call):
-        if self.name == phase and not lost and 2 in share.parts and share.as_read is not None:
+    def answered(awaited, session, share, call):
+        if session.name == phase and not lost and 2 in share.parts and share.as_read is not None:
             lost.append(share)
             return None
-        return awaited(self, share, call)
+        return awaited(session, share, call)
 
     monkeypatch.setattr(driver.Session, "ask", asked)
-    monkeypatch.setattr(driver.Session, "_awaited", answered)
+    alter_answers(monkeypatch, answered)
     return lost
 
 
@@ -372,7 +376,7 @@ def test_a_worker_that_is_lost_again_and_again_is_an_error(monkeypatch):
     X, y = data(500)
     rows = rows_of(X, y, 500).with_targets(identity)
     with monkeypatch.context() as patch:
-        patch.setattr(driver.Session, "_awaited", lambda *arguments: None)
+        alter_answers(patch, lambda *arguments: None)
         with pytest.raises(ClusterError, match="lost 5 times"):
             rows.target_sum()
     rows.close()
@@ -752,7 +756,6 @@ def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
         monkeypatch.setattr(driver, "LIMIT", 3.0)
     wait = distributed.wait
     asked = driver.Session._send
-    awaited = driver.Session._awaited
     stopped = []
     names = []
 
@@ -769,14 +772,14 @@ def test_a_worker_that_is_killed_costs_no_bit(processes, phase, monkeypatch):
         stop_at("broadcast" if names[-1] == "point" else "")  # a step is done, its point not sent
         return asked(self, share, question, told)
 
-    def awaiting(self, share, call):
+    def awaiting(awaited, session, share, call):
         stop_at({"point": "stepping", "summed": "conditioning"}.get(names[-1]))
         stop_at({"point": "frozen"}.get(names[-1]))
-        return awaited(self, share, call)
+        return awaited(session, share, call)
 
     monkeypatch.setattr(distributed, "wait", waiting)
     monkeypatch.setattr(driver.Session, "_send", asking)
-    monkeypatch.setattr(driver.Session, "_awaited", awaiting)
+    alter_answers(monkeypatch, awaiting)
     start = time.monotonic()
     model = fitted("default", remote(X, SIZE), remote(y > 0, SIZE))
     assert time.monotonic() - start < 120  # no hang; the benchmark has 30 seconds
@@ -824,14 +827,13 @@ def test_a_planted_value_is_nowhere(processes, monkeypatch):
     ridge = PrivateRidge(target_bounds=(0, 1), random_state=0)
     counts = PrivatePoissonRegressor(target_bounds=(0, 1), random_state=0)
     told = []
-    awaited = driver.Session._awaited
     n_errors = 0
 
-    def answered(self, share, call):
-        told.append(awaited(self, share, call))
+    def answered(awaited, session, share, call):
+        told.append(awaited(session, share, call))
         return told[-1]
 
-    monkeypatch.setattr(driver.Session, "_awaited", answered)
+    alter_answers(monkeypatch, answered)
     far_y = remote(y, 300)
     for kind in (np.asarray, np.float32, sparse.csr_array):
         rows, bad = (remote(kind(part), 300) for part in (X, missing))

@@ -127,7 +127,7 @@ MOMENTS_SHARE = 0.1
 
 
 def map_share(with_matrix: bool) -> float:
-    """Return the share of mu^2 of the whole map where the steps do not depend on what it learns.
+    """Return the share of mu^2 of the whole map where the steps do not depend on the map.
 
     The rounded sum of the shares. It does not depend on sparsity, so the spending does not.
     """
@@ -332,7 +332,7 @@ FACTS_STRENGTH = 100.0
 
 
 def target_range_share(strength: float) -> float:
-    """Return the share of mu^2 of the bounds of targets, so that what is cut off vanishes.
+    """Return the share of mu^2 of the bounds of targets, large enough that few are clipped.
 
     Of 1,000 normal targets at epsilon 1 (a strength of 118) R^2 is .8285 with this, .828 with twice
     as much, .830 in bounds taken from the targets, and .62 with half of this.

@@ -77,7 +77,7 @@ def total_of(shares: Iterable[Share]) -> float:
 
 
 def vocabulary_of(share: Share, budget: Budget, n_columns: int, most_levels: int) -> Vocabulary:
-    """Return the record of levels that a share buys: its failure is what the budget reserves for.
+    """Return the record of levels that a share buys: the budget reserves for its failure.
 
     The threshold is the least, about, that keeps what one record, or person, alone has.
     """

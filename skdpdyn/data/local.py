@@ -269,7 +269,7 @@ class LocalRows(Rows):
         return self._divided(*self._in_reach(lambda: self._lengths(data_norm)))
 
     def _in_reach(self, function):
-        """Return what a function returns; if rows are too long to square, they are shortened.
+        """Call a function, a second time with shortened rows if they are too long to square.
 
         Others with the same X shorten theirs when they ask: it is a function of each row alone.
         """

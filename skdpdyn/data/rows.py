@@ -116,7 +116,7 @@ def row_norms(X):
 
 
 def in_reach(function: Callable[[Any], Any], X: Any) -> tuple[Any, Any]:
-    """Return what a function makes of rows, and the rows: too long ones are shortened, see below.
+    """Return the value of a function of rows, and the rows, shortened if they are too long.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class PrivateEvaluation(Shown):
         return None
 
     def mean(self, weights: np.ndarray, bounds: tuple[float, float]) -> Estimate:
-        """Return a weighted sum of the released numbers, over what records weigh.
+        """Return a weighted sum of the released numbers, over the total weight of records.
 
         Parameters
         ----------

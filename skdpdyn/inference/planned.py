@@ -44,7 +44,7 @@ _GUESSES: dict[type, list[str]] = {
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """What is expected of the table of one fit.
+    """The expected table of one fit.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class PlannedTable:
 
 @dataclass(frozen=True, repr=False)
 class PlannedTables(Shown):
-    """What is expected of tables, as `plan_table` returns it; ``print`` shows it.
+    """Expected tables, as `plan_table` returns them; ``print`` shows them.
 
     Parameters
     ----------

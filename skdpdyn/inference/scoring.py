@@ -311,7 +311,7 @@ class Scored:
     projection: np.ndarray
 
     def explained(self, constant: float) -> float:
-        """Return the variance of raw predictions, without what errors of estimates add to it."""
+        """Return the variance of raw predictions, without the share of errors of estimates."""
         matrix = self.curvature.matrix
         slopes = self.theta[:-1]
         along = matrix[:-1, -1]
@@ -322,7 +322,7 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What scoring released, from which estimates follow, under linear constraints as well.
+    """The releases of scoring, from which estimates follow, under linear constraints as well.
 
     Parameters
     ----------
@@ -458,7 +458,7 @@ class Scoring:
             self.blocks = [(slice(None), np.vstack(z), rows.most_rows * np.concatenate(weight))]
 
     def run(self) -> "Evidence":
-        """Take all steps, and return what they released."""
+        """Take all steps, and return their releases."""
         steps: list[tuple] = []
         likelihood = self.likelihood
         grown = False

@@ -141,7 +141,7 @@ def last_step(estimator):
 
 
 def public_model(estimator):
-    """Return a copy of the private linear model that has what its schema says."""
+    """Return a copy of the private linear model with the parameters of its schema."""
     return apply_schema(copy(private_model(estimator)))
 
 

@@ -529,7 +529,7 @@ class PrivateEstimatorMixin:
         self.leaks_ = tuple(dict.fromkeys((*leaks, *lent_leaks, *seed_leaks(self.random_state))))
 
     def _bought_facts(self):
-        """Name what was bought in place of public facts, and at which part of the budget."""
+        """Name the facts that were bought, and the part of the budget of each."""
         bought = getattr(self, "bought_", {}).items()
         return tuple(f"{fact}: bought for {100 * part:.2g} % of mu^2" for fact, part in bought)
 
@@ -552,7 +552,7 @@ class PrivateEstimatorMixin:
             self.conditioning_ = replace(self.conditioning_, sources=sources)
 
     def _spent(self):
-        """Say in one line what the fit spent, and where its promise ends."""
+        """Describe the spending of the fit in one line, and where its promise ends."""
         unit = self.privacy_.unit
         unit = f"{self.privacy_.adjacency}, " + (f"of one {unit}, " * (unit != "record"))
         line = (

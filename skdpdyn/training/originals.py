@@ -1,4 +1,4 @@
-"""Arrays that a fit was given: what bounds a row follows from what they held when it was read."""
+"""Arrays that a fit was given, and whether they still hold the rows that were read."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from skdpdyn.kernels.sums import fingerprint, finite_fingerprint
 
 
 class Originals:
-    """Arrays that a fit reads several times, and a fingerprint of what it read first.
+    """Arrays that a fit reads several times, and fingerprints of the first reading.
 
     Factors and limits bound the rows that they were computed from. If another thread or process
     writes to a row in the middle of a fit, they bound it no more.

@@ -113,7 +113,7 @@ def within(bounds: Any, sample_weight: Any, n_rows: int) -> np.ndarray:
 
 
 def solver_of(model: Any) -> Solver:
-    """Return the solver that an estimator names, or an error that says what can be named."""
+    """Return the solver that an estimator names, or raise an error that lists the names."""
     solver = model.solver
     if is_auto(solver):
         return NoisyGD()
