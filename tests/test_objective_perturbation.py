@@ -489,7 +489,11 @@ CLIPPED = {"model": PrivateSoftmaxRegression, "clip": 0.5}
         ({"tolerance": 0.0}, ValueError, "tolerance=0.0 must be 'auto' or"),
         ({"tolerance": "small"}, ValueError, "tolerance='small' must be 'auto' or"),
         ({"delta": 0.0}, ValueError, r"\(0, 1\): .*solver=ObjectivePerturbation\(noise='gamma'\)"),
-        ({"bound": "composition"}, UnsupportedMechanismError, "composition has no theorem for Pert"),
+        (
+            {"bound": "composition"},
+            UnsupportedMechanismError,
+            "composition has no theorem for Pert",
+        ),
         (CLIPPED, ValueError, "clip=0.5: a clipped softmax is the gradient of no convex"),
     ],
 )

@@ -407,7 +407,7 @@ PROOFS = {
     "GAM.*: curvature": 0.5,
     # Rows of levels differ in few directions, none of them opposite.
     "levels of persons: second moments": 0.75,
-    "levels of persons: column variances": 0.87,  # no row has a level that is told and a pooled one
+    "levels of persons: column variances": 0.87,  # dummies of a row share one column
     "^table, (private levels|levels|gaps).*: (column variances|second moments)": 0.49,
     # Residuals of a quantile q are q and q - 1, and the larger one bounds both: 1/(2 q).
     "a high quantile.*: mean residual": 0.55,
