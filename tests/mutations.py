@@ -46,6 +46,38 @@ MUTATIONS = [
         "tests/test_long_rows.py -k changes8",
     ),
     Mutation(
+        "facts of a schema lose the release that they came from",
+        "        yield from value.sources\n    elif has_own",
+        "        return\n    elif has_own",
+        "tests/test_stages.py -k keep_their_source",
+    ),
+    Mutation(
+        "an array that was released loses its source in a clone",
+        """    def __deepcopy__(self, memo: Any) -> Any:
+        return released(np.array(self), self.sources)""",
+        """    def __deepcopy__(self, memo: Any) -> Any:
+        return released(np.array(self), ())""",
+        "tests/test_stages.py -k handed_on_alone",
+    ),
+    Mutation(
+        "facts of other neighbours are taken",
+        "if cost is not None and (cost.adjacency, cost.unit) != (adjacency, unit):",
+        "if cost is not None and cost.unit != unit:",
+        "tests/test_stages.py -k neighbours_or_units",
+    ),
+    Mutation(
+        "rows of persons that weigh the same are divided by the number of persons",
+        'parameters["least_weight"] /= most_rows',
+        "pass",
+        "tests/test_stages.py -k equal_rows",
+    ),
+    Mutation(
+        "the second stage looks at who gave a fact",
+        "budget = budget_of(model, n_samples, form, facts)\n    family",
+        "budget = budget_of(model, n_samples, form, Facts(None))\n    family",
+        "tests/test_stages.py -k who_gave",
+    ),
+    Mutation(
         "an error quotes a list that stands where a parameter should",
         'return repr(value) if few or not value else f"a {kind} of length {len(value)}"',
         "return repr(value)",
@@ -149,7 +181,7 @@ MUTATIONS = [
     ),
     Mutation(
         "products of rows by BLAS",
-        "return np.stack([_sums(rows * coef_of_output) for coef_of_output in self.coef], axis=1)",
+        "return np.stack([_sums(rows * of) for of in self.coef], axis=1)",
         "return rows @ self.coef.T",
         "tests/test_places.py -k products_of_a_row",
     ),
@@ -848,8 +880,8 @@ MUTATIONS = [
     ),
     Mutation(
         "all rows of a person are used",
-        "most = np.minimum(size, most_rows)",
-        "most = size",
+        "most = np.minimum(of, most_rows)",
+        "most = of",
         "tests/test_persons.py -k beyond",
     ),
     Mutation(
@@ -932,8 +964,8 @@ MUTATIONS = [
     ),
     Mutation(
         "ledger: a charge that is taken back stays",
-        "total.add(sign * number, kept.charge)",
-        "total.add(max(0, sign) * number, kept.charge)",
+        "total.add(sign * number, one.charge)",
+        "total.add(max(0, sign) * number, one.charge)",
         "tests/test_ledger.py -k settled",
     ),
     Mutation(

@@ -1,6 +1,7 @@
 """A fit in two stages: its facts are completed, then it is that of who gave all of them."""
 
 from copy import deepcopy
+from pickle import dumps, loads
 from unittest.mock import patch
 
 import numpy as np
@@ -20,6 +21,7 @@ from skdpdyn import (
 from skdpdyn.core.expansion import NumberColumn
 from skdpdyn.core.schema import facts_of
 from skdpdyn.data.streamed import StreamedRows
+from skdpdyn.evaluation import evaluate
 from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.privacy import check_report, composition
@@ -230,6 +232,58 @@ def test_facts_that_leaked_keep_their_leak():
     seeded = complete_schema(X, epsilon=5.0, random_state=0)
     assert any("random_state" in leak for leak in seeded.leaks_)
     assert PrivateRidge(epsilon=5.0, schema=seeded).fit(X, SCORE).leaks_ == seeded.leaks_
+
+
+ATTRIBUTES = {
+    "classes_": "classes",
+    "target_bounds_": "target_bounds",
+    "ranges_": "bounds",
+}
+"""Public facts of a fit, and the parameter that takes them; so do those of its schema."""
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+@pytest.mark.parametrize("made", ESTIMATORS, ids=lambda made: made.__name__)
+def test_a_fact_that_is_handed_on_alone_keeps_its_source(made):
+    """An attribute of a fit as a parameter of another one, also through clone, pickle and tables;
+    a fact that is made anew of it, or typed, is the word of its user."""
+    rows, y = table(made)
+    first = made(epsilon=5.0).fit(rows, y)
+    facts = {taken: getattr(first, name, None) for name, taken in ATTRIBUTES.items()}
+    of_schema = {name: getattr(first.schema_, name) for name in ("bounds", "categories")}
+    (source,) = first.schema_.sources
+    params = made().get_params()
+    for name, fact in [*facts.items(), *of_schema.items()]:
+        if fact is None or name not in params:
+            continue
+        for given in (fact, clone(made(**{name: fact})).get_params()[name], loads(dumps(fact))):
+            second = made(epsilon=5.0, **{name: given}).fit(rows, y)
+            assert source in second.sources_, name
+            assert source in second.schema_.sources
+            assert name not in second.bought_
+        assert getattr(fact, "sources", None) == (source,)
+        assert Schema(**{name: fact}).sources == (source,)
+        if isinstance(fact, np.ndarray):
+            retyped = made(epsilon=5.0, **{name: fact.tolist()}).fit(rows, y)
+            assert source not in retyped.sources_
+            assert type(first.predict(rows[:2])) is np.ndarray
+    other = made(
+        adjacency="add_remove", **{name: of for name, of in facts.items() if name in params}
+    )
+    with pytest.raises(ValueError, match="its facts were released by"):
+        other.fit(rows, y)
+
+
+def test_a_table_and_an_evaluation_keep_the_source_of_facts():
+    first = PrivateRidge(epsilon=5.0, random_state=0).fit(X, SCORE)
+    options = {"epsilon": 5.0, "target_bounds": first.target_bounds_}
+    model, _ = private_regression(PrivateRidge(), X, SCORE, bounds=first.ranges_, **options)
+    assert model.sources_ == first.schema_.sources
+    assert first.leaks_[0] in model.leaks_
+    assert (
+        first.leaks_[0]
+        in evaluate(PrivateRidge(epsilon=5.0).fit(X, SCORE), X, SCORE, **options).leaks_
+    )
 
 
 def test_facts_of_other_neighbours_or_units_are_refused():

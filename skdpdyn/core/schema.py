@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from skdpdyn.core.expansion import Levels
 from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.privacy.display import code_span
@@ -44,6 +46,70 @@ class Source:
     guarantee: Guarantee | None
     leaks: tuple[str, ...] = ()
     key: str = ""
+
+
+class ReleasedTuple(tuple):
+    """A tuple that was released, with its sources: copies have them, what is made of it has not."""
+
+    sources: tuple[Source, ...] = ()
+
+
+class ReleasedDict(dict):
+    """A dict that was released, with its sources."""
+
+    sources: tuple[Source, ...] = ()
+
+
+class ReleasedArray(np.ndarray):
+    """An array that was released, with its sources: copies have them, what is made of it has not.
+
+    Examples
+    --------
+    >>> import copy
+    >>> import numpy as np
+    >>> from skdpdyn.core.schema import Source, released
+    >>> classes = released(np.array([0, 1]), (Source("a fit", None),))
+    >>> classes, [source.label for source in copy.deepcopy(classes).sources]
+    (array([0, 1]), ['a fit'])
+    >>> (classes + 1).sources
+    ()
+    """
+
+    sources: tuple[Source, ...] = ()
+
+    def __new__(cls, values: Any) -> "ReleasedArray":
+        """Return the array, of no source: see `released`."""
+        return np.asarray(values).view(cls)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return released(np.array(self), self.sources)
+
+    def __copy__(self) -> Any:
+        return released(np.array(self), self.sources)
+
+    def __reduce__(self) -> Any:
+        return released, (np.array(self), self.sources)
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+def released(value: Any, sources: tuple[Source, ...]) -> Any:
+    """Return a tuple, a dict or an array with the releases that it came from; others as they are.
+
+    Whoever is given it as a parameter finds them, see `skdpdyn.training.sources`.
+    """
+    if not sources:
+        return value
+    kept: Any
+    if isinstance(value, np.ndarray):
+        kept = value.view(ReleasedArray)
+    elif isinstance(value, tuple | dict):
+        kept = ReleasedTuple(value) if isinstance(value, tuple) else ReleasedDict(value)
+    else:
+        return value
+    kept.sources = sources
+    return kept
 
 
 @dataclass(frozen=True)
@@ -90,9 +156,13 @@ class Schema:
     sources: tuple[Source, ...] = ()
 
     def __post_init__(self):
-        for name in (*_FACTS, "types"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
-        object.__setattr__(self, "sources", tuple(self.sources))
+        facts = {name: getattr(self, name) for name in _FACTS}
+        of_facts = [one for fact in facts.values() for one in getattr(fact, "sources", ())]
+        sources = tuple(dict.fromkeys((*self.sources, *of_facts)))
+        object.__setattr__(self, "sources", sources)
+        for name, fact in facts.items():
+            object.__setattr__(self, name, released(_plain(fact), sources))
+        object.__setattr__(self, "types", _plain(self.types))
         given = self.types
         is_dict = given is None or isinstance(given, dict)
         if not is_dict or any(kind not in _TYPES for kind in (given or {}).values()):
@@ -106,9 +176,12 @@ class Schema:
         ValueError
             If the sources are about different neighbours, or units.
         """
-        facts = {name: _either(getattr(self, name), getattr(other, name)) for name in _FACTS}
+        facts: dict[str, Any] = {
+            name: _either(getattr(self, name), getattr(other, name)) for name in _FACTS
+        }
         sources = tuple(dict.fromkeys((*self.sources, *other.sources)))
-        merged = Schema(**facts, types=_either(self.types, other.types), sources=sources)
+        types: Any = _either(self.types, other.types)
+        merged = Schema(**facts, types=types, sources=sources)
         for source in sources:
             if source.guarantee is not None:
                 check_relation(merged, source.guarantee.adjacency, source.guarantee.unit)
@@ -202,7 +275,9 @@ class Schema:
             Source(one["label"], from_dict(one["guarantee"]), tuple(one["leaks"]), one["key"])
             for one in facts.pop("sources", ())
         ]
-        of_columns = {name: dict(of["pairs"]) for name, of in facts.items() if isinstance(of, dict)}
+        of_columns: dict[str, Any] = {
+            name: dict(of["pairs"]) for name, of in facts.items() if isinstance(of, dict)
+        }
         return Schema(**facts | of_columns, sources=tuple(sources))
 
 
@@ -231,16 +306,22 @@ def facts_of(schema: Any) -> dict[str, Any]:
     return facts
 
 
-def check_relation(schema: Any, adjacency: str, unit: str) -> None:
+def check_relations(model: Any, adjacency: str, unit: str) -> None:
+    """Refuse parameters of an estimator that hold facts of other neighbours, or another unit."""
+    for name in ("schema", *_FACTS):
+        check_relation(getattr(model, name, None), adjacency, unit, name)
+
+
+def check_relation(given: Any, adjacency: str, unit: str, name: str = "schema") -> None:
     """Refuse facts that were released for other neighbours, or for another unit.
 
     Their cost and that of what follows from them would not add up.
     """
-    for source in getattr(schema, "sources", ()):
+    for source in getattr(given, "sources", ()):
         cost = source.guarantee
         if cost is not None and (cost.adjacency, cost.unit) != (adjacency, unit):
             raise ValueError(
-                f"schema: its facts were released by {source.label}, under {cost.adjacency} of one "
+                f"{name}: its facts were released by {source.label}, under {cost.adjacency} of one "
                 f"{cost.unit}, and this is under {adjacency} of one {unit}: complete it under the "
                 "same, or write down facts that are public"
             )

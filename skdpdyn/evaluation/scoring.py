@@ -199,7 +199,7 @@ def evaluate(
         confidence=float(confidence),
         leaks_=(
             *_leaks_of(model),
-            *leaks_of(getattr(schema, "sources", ())),
+            *leaks_of(sources_of([schema, target_bounds], "schema")),
             *seed_leaks(random_state),
         ),
     )
@@ -207,5 +207,5 @@ def evaluate(
 
 def _leaks_of(model):
     """Return the limits of the models' guarantees: their scores have the same ones."""
-    private = [source for source in sources_of(model, "model") if source.guarantee is not None]
+    private = [one for one in sources_of(model, "model") if one.guarantee is not None]
     return tuple(f"the model: {leak}" for leak in leaks_of(private))

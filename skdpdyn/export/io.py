@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn
-from skdpdyn.core.schema import Schema
+from skdpdyn.core.schema import ReleasedArray, ReleasedDict, ReleasedTuple, Schema
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import optional
@@ -48,11 +48,15 @@ _OTHERS: tuple[type, ...] = (
         Budget,
         Adjacency,
         Source,
+        ReleasedArray,
+        ReleasedTuple,
+        ReleasedDict,
     ),
     *(BoundsScaler, PrivateScaler, RowMapper, *SOLVERS.values(), *TYPES.values()),
 )
 TRUSTED = sorted(
     {"numpy.dtype", *(f"skdpdyn.linear_model.{name}" for name in _MODELS)}
+    | {"skdpdyn.training.completion.CompleteSchema"}  # which knows more than this file may
     | {f"{kind.__module__}.{kind.__name__}" for kind in _OTHERS if "skdpdyn." in kind.__module__}
 )
 """Types for ``skops.io.load(file, trusted=TRUSTED)``: they hold numbers and names, and run no code

@@ -17,7 +17,7 @@ from skdpdyn.core.expansion import NumberColumn, bounds_by_column
 from skdpdyn.core.losses import IDENTITY
 from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.rules import strength_of
-from skdpdyn.core.schema import apply_schema, check_relation, facts_of, said_of
+from skdpdyn.core.schema import Schema, apply_schema, check_relations, facts_of, said_of
 from skdpdyn.core.spending import Share, Spending, buying, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.files import UnchangedFiles
@@ -69,6 +69,7 @@ from skdpdyn.training.parameters import check_equal_rows, weights_in_fit
 from skdpdyn.training.parts import LEVELS, counted_classes
 from skdpdyn.training.purchase import Purchase, schema_of
 from skdpdyn.training.reading import Beside, Reading, read
+from skdpdyn.training.sources import sources_of
 from skdpdyn.training.targets import Target, residual_limit, scaling
 from skdpdyn.training.values import Facts
 
@@ -262,7 +263,11 @@ PrivateRidge
     model.set_params(**budget, solver="auto", conditioning=None, random_state=random_state)
     facts = {"classes": classes, "target_bounds": target_bounds, "schema": schema}
     bounds, categories = _declared(model, facts, bounds, categories)
-    check_relation(model.schema, adjacency, unit)
+    handed = tuple(sources_of([bounds, categories], "bounds"))
+    if handed:  # no parameters of the model have them
+        schema = Schema(sources=handed)
+        model.schema = schema if model.schema is None else model.schema | schema
+    check_relations(model, adjacency, unit)
     robust = robust or getattr(model, "weight_bounds", None) is not None
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)

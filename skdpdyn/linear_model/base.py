@@ -572,15 +572,16 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         if self.family.twin is None:
             raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
         model = self.family.twin()
-        targets = getattr(self, "classes_", np.ones(2))
+        targets = np.asarray(getattr(self, "classes_", np.ones(2)))
         # Fit on zeros, so that scikit-learn sets its attributes; then overwrite the learnt ones
         rows = np.zeros((len(targets), self.n_features_in_))
         steps = [("rows", mapper), ("model", model)]
         coef = self.coef_
         intercept = self.intercept_
         if self.ranges_ is not None:
-            steps.insert(0, ("ranges", BoundsScaler(self.ranges_, (-1.0, 1.0))))
-            coef, intercept = Ranges(*self.ranges_.T).of_mapped(coef, intercept)
+            ranges = np.asarray(self.ranges_)  # without what only skdpdyn knows of it
+            steps.insert(0, ("ranges", BoundsScaler(ranges, (-1.0, 1.0))))
+            coef, intercept = Ranges(*ranges.T).of_mapped(coef, intercept)
         pipeline = Pipeline(steps).fit(rows, targets)
         if hasattr(self, "feature_names_in_"):
             steps[0][1].feature_names_in_ = self.feature_names_in_
@@ -779,7 +780,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         """
         raw = self._raw_predictions(X)
         codes = np.argmax(raw, axis=1) if raw.shape[1] > 1 else (raw[:, 0] > 0).astype(np.intp)
-        return self.classes_[codes]
+        return np.asarray(self.classes_)[codes]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, without noise: for data that need no privacy.

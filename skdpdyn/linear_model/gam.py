@@ -276,7 +276,7 @@ class AdditiveModel(PrivateLinearModel):
         terms = len(self.terms_) - 1
         intercept = np.atleast_1d(self.intercept_ + explainer.centres.sum(axis=1))
         model = self._twin()
-        targets = getattr(self, "classes_", np.ones(2))
+        targets = np.asarray(getattr(self, "classes_", np.ones(2)))
         pipeline = Pipeline([("terms", explainer), ("model", model)])
         # zeros, so that scikit-learn sets its attributes
         model.fit(np.zeros((len(targets), len(intercept) * terms)), targets)

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from skdpdyn.core.noise import check_random_state, generators
-from skdpdyn.core.schema import check_relation
+from skdpdyn.core.schema import check_relations
 from skdpdyn.core.spending import TRAINING, Share, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import persons_of, unit_of
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -324,7 +324,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         base = self._base()
-        check_relation(base.schema, base.adjacency, unit)
+        check_relations(base, base.adjacency, unit)
         beside = Beside(codes, exposure=exposure)
         with read(base, reaching(self.estimator, X), y, beside) as reading:
             y = quoting_no_records(column_or_1d, as_labels(y, getattr(base, "classes", None)))

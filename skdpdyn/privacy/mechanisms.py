@@ -718,9 +718,7 @@ class Composition:
     def __getitem__(self, name: str) -> Any:
         """Return the part with this name, or a `Composition` of several."""
         parts = [
-            part
-            for part, part_name in zip(self.mechanisms, self.names or (), strict=False)
-            if part_name == name
+            part for part, of in zip(self.mechanisms, self.names or (), strict=False) if of == name
         ]
         if not parts:
             raise KeyError(

@@ -383,7 +383,7 @@ class Table:
     def portions(self) -> Iterator[tuple[slice, Callable[[int], np.ndarray]]]:
         """Yield places of rows, in order, and a function that returns a column's numbers there."""
         for part, take in self._portions(None):
-            yield part, lambda j, take=take: quoting_no_records(numbers_in, take(j))
+            yield part, partial(_numbers_of, take)
 
     def seen(self, places: Sequence[int]) -> list[tuple[Levels, np.ndarray]]:
         """Return the levels that occur in columns, which are private, and each row's cell."""
@@ -491,6 +491,10 @@ def _of_source(source, _):
     for X, _ in source.portions():
         yield slice(first, first + len(X)), lambda j, X=X: X[:, j].astype(np.float64)
         first += len(X)
+
+
+def _numbers_of(take, j):
+    return quoting_no_records(numbers_in, take(j))
 
 
 def seen_levels(values: Any) -> tuple[Levels, np.ndarray]:

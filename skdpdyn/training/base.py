@@ -20,7 +20,7 @@ from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdpdyn.core.noise import seed_leaks, source_of
-from skdpdyn.core.schema import Schema, Source
+from skdpdyn.core.schema import Schema, Source, released
 from skdpdyn.data.base import Rows
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.files import UnchangedFiles
@@ -509,6 +509,8 @@ class PrivateEstimatorMixin:
                 UserWarning,
             )
         super().__setstate__(stored)  # type: ignore[misc]
+        if hasattr(self, "schema_"):  # not every format keeps the sources of an array
+            self._sign_facts()
 
     def _publish_plan(self, plan, leaks, unit):
         """Set the attributes of a fit's cost, and whom it protects: a ``unit``."""
@@ -547,9 +549,16 @@ class PrivateEstimatorMixin:
             own = self.bought_ or any(leak.endswith("taken from y") for leak in self.leaks_)
             sources = tuple(sources_of(self, "schema")) if own else self.sources_
             self.schema_ = replace(schema, sources=sources)
+            self._sign_facts()
         if getattr(self, "conditioning_", None) is not None:
             sources = tuple(sources_of(self, "conditioning"))
             self.conditioning_ = replace(self.conditioning_, sources=sources)
+
+    def _sign_facts(self):
+        """Sign attributes that are facts, as the schema is signed."""
+        for name in ("classes_", "target_bounds_", "ranges_"):
+            if name in vars(self):
+                setattr(self, name, released(vars(self)[name], self.schema_.sources))
 
     def _spent(self):
         """Describe the spending of the fit in one line, and where its promise ends."""

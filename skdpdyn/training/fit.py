@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core.noise import check_random_state, generators
-from skdpdyn.core.schema import apply_schema, check_relation
+from skdpdyn.core.schema import apply_schema, check_relations
 from skdpdyn.core.spending import TRAINING, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
@@ -31,7 +31,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
     unit = unit_of(beside.groups, beside.unit)
     check_random_state(model.random_state)
     checked(apply_schema(model))
-    check_relation(model.schema, model.adjacency, unit)
+    check_relations(model, model.adjacency, unit)
     with read(model, X, y, replace(beside, equal_rows=equal_rows)) as reading:
         if beside.groups is not None:
             check_persons(model)

@@ -154,7 +154,9 @@ def parameters_of(model: Any, facts: Facts) -> dict[str, Any]:
     if facts.columns is not None:
         names = getattr(model, "feature_names_in_", range(len(facts.columns)))
         return found | as_parameters(facts.columns, names)
-    return found | ({"bounds": facts.ranges.pairs} if ColumnRanges.name in facts.bought else {})
+    if facts.ranges is not None and ColumnRanges.name in facts.bought:
+        found["bounds"] = facts.ranges.pairs
+    return found
 
 
 def schema_of(model: Any, facts: Facts, parameter: str, names: Any = None) -> Schema:
