@@ -80,7 +80,7 @@ def check(path: Path) -> int:
         print(
             printable(f"protected: {spent.get('protected', 'one record')}, {spent['neighbours']}")
         )
-        limits = [printable(str(one)) for one in report["not protected against"].values()]
+        limits = [printable(str(limit)) for limit in report["not protected against"].values()]
         print("not protected against:", *limits, sep="\n- ")
         print("files are those that were written, and the model has this record and this report")
         if (path / "model.pkl").exists():
@@ -114,8 +114,11 @@ def compile_kernels() -> None:
         (skdpdyn.PrivateGAMClassifier(classes=[0, 1, 2], **columns), classes),
         (skdpdyn.PrivateGAMRegressor(**target, **columns), number),
     )
-    rows = [kind(dense.astype(of)) for of in (float, np.float32) for kind in (np.array, csr_array)]
-    fits = [(*one, X) for X in rows for one in models] + [(*one, dense) for one in of_numbers]
+    rows = [
+        kind(dense.astype(dtype)) for dtype in (float, np.float32) for kind in (np.array, csr_array)
+    ]
+    fits = [(model, y, X) for X in rows for model, y in models]
+    fits += [(model, y, dense) for model, y in of_numbers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a budget of noise that hides nothing
         for model, targets, X in fits:

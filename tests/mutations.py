@@ -181,7 +181,7 @@ MUTATIONS = [
     ),
     Mutation(
         "products of rows by BLAS",
-        "return np.stack([_sums(rows * of) for of in self.coef], axis=1)",
+        "return np.stack([_sums(rows * coef_of_output) for coef_of_output in self.coef], axis=1)",
         "return rows @ self.coef.T",
         "tests/test_places.py -k products_of_a_row",
     ),
@@ -880,8 +880,8 @@ MUTATIONS = [
     ),
     Mutation(
         "all rows of a person are used",
-        "most = np.minimum(of, most_rows)",
-        "most = of",
+        "most = np.minimum(size, most_rows)",
+        "most = size",
         "tests/test_persons.py -k beyond",
     ),
     Mutation(
@@ -964,8 +964,8 @@ MUTATIONS = [
     ),
     Mutation(
         "ledger: a charge that is taken back stays",
-        "total.add(sign * number, one.charge)",
-        "total.add(max(0, sign) * number, one.charge)",
+        "total.add(sign * number, kept.charge)",
+        "total.add(max(0, sign) * number, kept.charge)",
         "tests/test_ledger.py -k settled",
     ),
     Mutation(

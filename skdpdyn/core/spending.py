@@ -38,8 +38,8 @@ TRAINING = "training"
 ROUNDS_DOWN = 1 - 1e-9  # factor on mu, so that the parts stay below the declared total
 _WEAK_EPSILON = 20
 # six counts find one of 64 thresholds within 7 octaves
-COUNTS = 6
-OCTAVES = 7
+SEARCH_RELEASES = 6
+SEARCH_OCTAVES = 7
 _GRID = 64
 
 
@@ -284,7 +284,7 @@ class Spending:
         high: float,
         quantile: float,
         n_samples: float,
-        octaves: float = OCTAVES,
+        octaves: float = SEARCH_OCTAVES,
     ) -> float:
         """Return a private threshold up to ``high`` that about this part of the rows is within.
 
@@ -296,7 +296,7 @@ class Spending:
         low = -1
         enough = _GRID - 1
         within = counts(grid)
-        for _ in range(COUNTS):
+        for _ in range(SEARCH_RELEASES):
             middle = (low + enough) // 2
             if self.release(name, float(within[middle]), 1.0) >= quantile * n_samples:
                 enough = middle

@@ -365,7 +365,7 @@ class Rows(ABC):
 
     def counts(
         self,
-        of: str,
+        quantity: str,
         thresholds: np.ndarray,
         centre: float = 0.0,
         *,
@@ -376,7 +376,7 @@ class Rows(ABC):
 
         Parameters
         ----------
-        of : {"norms", "lengths", "distances"}
+        quantity : {"norms", "lengths", "distances"}
             Which numbers to compare: norms of rows of X, their norms under the map, or distances of
             the targets from ``centre``, times their exposure where they have one.
         thresholds : ndarray of shape (n_thresholds,)
@@ -394,11 +394,11 @@ class Rows(ABC):
             Exact counts, so that one record moves each by at most 1: weights are rounded down to a
             public unit in whose multiples sums are exact.
         """
-        which = {"norms": "rows", "lengths": "mapped", "distances": "targets"}[of]
+        source = {"norms": "rows", "lengths": "mapped", "distances": "targets"}[quantity]
         return self.summed(
             Statistic(
                 COUNTS,
-                which,
+                source,
                 thresholds=thresholds,
                 centre=centre,
                 grain=self._grain,
@@ -412,12 +412,12 @@ class Rows(ABC):
         """Weights are rounded down to multiples of its inverse, so that counts are exact."""
         return 2.0 ** (53 - self.n_records.bit_length())
 
-    def octave_counts(self, of: str = "rows") -> np.ndarray:
+    def octave_counts(self, source: str = "rows") -> np.ndarray:
         """Return how many numbers of each column of X are in each octave, by weight; exact.
 
         Parameters
         ----------
-        of : {"rows", "targets"}, default="rows"
+        source : {"rows", "targets"}, default="rows"
             "targets": of one column, the targets.
 
         Returns
@@ -427,9 +427,11 @@ class Rows(ABC):
             cells are 0 and the last one no number, then of the negative ones; 2^k is in the octave
             that ends with it.
         """
-        return self.summed(Statistic(OCTAVES, of, grain=self._grain))
+        return self.summed(Statistic(OCTAVES, source, grain=self._grain))
 
-    def part_counts(self, ranges: np.ndarray, split: np.ndarray, of: str = "rows") -> np.ndarray:
+    def part_counts(
+        self, ranges: np.ndarray, split: np.ndarray, source: str = "rows"
+    ) -> np.ndarray:
         """Return how many numbers of X are in each part of the range of its column, by weight.
 
         Parameters
@@ -438,7 +440,7 @@ class Rows(ABC):
             Ranges, which are cut into as many equal parts.
         split : ndarray of bool of shape (n_features,)
             Columns that are counted.
-        of : {"rows", "targets"}, default="rows"
+        source : {"rows", "targets"}, default="rows"
             See `octave_counts`.
 
         Returns
@@ -449,7 +451,7 @@ class Rows(ABC):
         width = (ranges[:, 1] - ranges[:, 0]) / PARTS
         factors = np.divide(1.0, width, out=np.zeros(len(width)), where=split)
         lows = np.where(split, ranges[:, 0], 0.0)
-        return self.summed(Statistic(SPLIT, of, grain=self._grain, lows=lows, factors=factors))
+        return self.summed(Statistic(SPLIT, source, grain=self._grain, lows=lows, factors=factors))
 
     def sample(self, least: float) -> tuple[float, int]:
         """Return how many rows of each chunk are a public sample, and how many they are in all.

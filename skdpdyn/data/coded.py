@@ -106,9 +106,13 @@ class CodedRows(LocalRows):
 
     def summed(self, statistic: Statistic) -> np.ndarray:
         """See `LocalRows.summed`: by the tables of cells, wherever no row is scaled into a ball."""
-        if statistic.of == "rows" and statistic.kind == SUM and self._within(statistic.radius):
+        if statistic.source == "rows" and statistic.kind == SUM and self._within(statistic.radius):
             return self._column_sums()
-        if statistic.of == "mapped" and not statistic.constant and self._within(self.map.radius):
+        if (
+            statistic.source == "mapped"
+            and not statistic.constant
+            and self._within(self.map.radius)
+        ):
             if statistic.kind == COUNTS:
                 return self._length_counts(statistic)
             if statistic.kind == OUTER and self._mixes_blocks():
@@ -118,7 +122,7 @@ class CodedRows(LocalRows):
 
     def add_to(self, total: Total, statistic: Statistic, edges: np.ndarray) -> None:
         """See `LocalRows.add_to`: some expanded rows at a time are chunks of their own."""
-        if statistic.of == "targets":
+        if statistic.source == "targets":
             super().add_to(total, statistic, edges)
             return
         for first in range(int(edges[0]), int(edges[-1]), _AT_ONCE):
@@ -172,7 +176,8 @@ class CodedRows(LocalRows):
         weight = self._exact(self.weight) if self.weight.size else None
         sizes = np.diff(self.expansion.starts)
         counts = [
-            np.bincount(of, weight, size) for of, size in zip(self.X.codes.T, sizes, strict=True)
+            np.bincount(codes, weight, size)
+            for codes, size in zip(self.X.codes.T, sizes, strict=True)
         ]
         return np.concatenate(counts)
 
@@ -187,14 +192,17 @@ class CodedRows(LocalRows):
         """Return the sums of the products of a pair, without their weights."""
         expansion = self.expansion
         (i, j) = self.expansion.pairs[k]
-        tables = [expansion.low[expansion.starts[of] : expansion.starts[of + 1]] for of in (i, j)]
-        firsts = [expansion.low_starts[of] for of in (i, j)]
+        tables = [
+            expansion.low[expansion.starts[column] : expansion.starts[column + 1]]
+            for column in (i, j)
+        ]
+        firsts = [expansion.low_starts[column] for column in (i, j)]
         sums = tables[0].T @ self._counts_of_pair(i, j, weight) @ tables[1]
         return np.array([sums[a - firsts[0], b - firsts[1]] for a, b, _ in expansion.factors[k]])
 
     def _counts_of_pair(self, i, j, weight):
         """Return the weight of the rows in each two cells of two columns."""
-        counts = np.zeros([self.expansion.columns[of].n_cells for of in (i, j)])
+        counts = np.zeros([self.expansion.columns[column].n_cells for column in (i, j)])
         count_cells(self.X.codes, i, j, counts.shape[1], weight, counts.reshape(-1))
         return counts
 

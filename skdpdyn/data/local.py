@@ -203,12 +203,12 @@ class LocalRows(Rows):
         rows.common = self.common * rate / unit
         return rows
 
-    def _with_each(self, of):
+    def _with_each(self, function):
         """Return the same rows with a function of the targets, some at a time in double."""
         y = np.empty_like(self.y)
         for first in range(0, y.size, _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
-            y[part] = of(self.y[part].astype(np.float64))
+            y[part] = function(self.y[part].astype(np.float64))
         return self.with_numbers(y)
 
     def part(self, first: int, last: int) -> "LocalRows":
@@ -408,20 +408,20 @@ class LocalRows(Rows):
 
     def add_to(self, total: Total, statistic: Statistic, edges: np.ndarray) -> None:
         """Add the sums of chunks of a statistic to those before them, in order."""
-        if statistic.of == "targets" and statistic.kind in (OCTAVES, SPLIT):
+        if statistic.source == "targets" and statistic.kind in (OCTAVES, SPLIT):
             column = LocalRows(np.ascontiguousarray(self.y[:, None]))
             column.weight = self.weight
             column.n_threads = self.n_threads
-            column.add_to(total, replace(statistic, of="rows"), edges)
+            column.add_to(total, replace(statistic, source="rows"), edges)
             return
-        if statistic.of == "targets":
+        if statistic.source == "targets":
             run = TargetPass(self.y, self.exposure, self.weight, statistic, self.common)
             add_up(run, edges, total, self.n_threads)
-        elif statistic.of == "mapped" and self.map is None:
+        elif statistic.source == "mapped" and self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
         elif self.is_sparse and (
             statistic.projection is not None
-            or (statistic.of == "mapped" and not self.map.is_diagonal)
+            or (statistic.source == "mapped" and not self.map.is_diagonal)
         ):
             self._add_made_dense(total, statistic, edges)
         else:
@@ -463,7 +463,7 @@ class LocalRows(Rows):
 
     def _pass(self, statistic):
         """Return the pass over rows."""
-        row_map = self.map if statistic.of == "mapped" else None
+        row_map = self.map if statistic.source == "mapped" else None
         of_map = (None, None)
         ball = ball_of(self.X, statistic.radius) if row_map is None else row_map.ball(self.X)
         if row_map is not None:

@@ -292,9 +292,9 @@ def by_person(
     (rows, counts, first) = _sorted(codes)
     if np.any(counts > most_rows):
         place = np.arange(len(rows)) - np.repeat(first[:-1], counts)
-        of = np.repeat(counts, counts)
-        most = np.minimum(of, most_rows)
-        used = np.sort(rows[(place + 1) * most // of > place * most // of])
+        size = np.repeat(counts, counts)  # rows of the person of each row
+        most = np.minimum(size, most_rows)
+        used = np.sort(rows[(place + 1) * most // size > place * most // size])
         codes = codes[used]
         rows, counts, first = _sorted(codes)
     weight = np.empty(0)

@@ -72,7 +72,7 @@ class Products:
         of_ranges = _NONE, _NONE
         if ranges is not None:
             coef, constant = ranges.of_mapped(coef, constant)
-            of_ranges = tuple(of.astype(np.float64) for of in ranges.numbers(dtype))
+            of_ranges = tuple(numbers.astype(np.float64) for numbers in ranges.numbers(dtype))
         n_features = coef.shape[1]
         form = np.empty((0, n_features), dtype)
         if row_map is None:
@@ -165,7 +165,7 @@ class Products:
     def _dots(self, rows):
         if len(rows) <= _FEW:
             return _sums(rows[:, None, :] * self.coef)
-        return np.stack([_sums(rows * of) for of in self.coef], axis=1)
+        return np.stack([_sums(rows * coef_of_output) for coef_of_output in self.coef], axis=1)
 
 
 def _sums(terms):

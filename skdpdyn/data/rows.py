@@ -178,7 +178,7 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
     for first in range(0, X.shape[0], step):
         part = slice(first, first + step)
         rows = X[part].toarray() if dense else X
-        numbers = tuple(of[part] for of in numbers_of_all)
+        numbers = tuple(values[part] for values in numbers_of_all)
         run = RowPass(rows, ball, NOTHING, centre=centre, weights=weights, numbers=numbers)
         edges = edges_of(rows.shape[0], _AT_ONCE)
         add_up(run, edges, Total((1,)))

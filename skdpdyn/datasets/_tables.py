@@ -18,7 +18,7 @@ def columns_of(file: str, text: Collection[str]) -> dict[str, np.ndarray]:
     packed = resources.files("skdpdyn.datasets").joinpath("data", file).read_bytes()
     header, *rows = csv.reader(io.StringIO(gzip.decompress(packed).decode()))
     columns = zip(header, map(np.array, zip(*rows, strict=True)), strict=True)
-    return {name: of if name in text else of.astype(np.float64) for name, of in columns}
+    return {name: values if name in text else values.astype(np.float64) for name, values in columns}
 
 
 def bunch(

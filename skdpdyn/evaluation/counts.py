@@ -11,7 +11,7 @@ from scipy import linalg, special
 from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.core.rules import LOG_LOSS_SHARE, strength_of
-from skdpdyn.core.spending import COUNTS, Share, Spending
+from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import persons_of
 from skdpdyn.evaluation.estimates import NoisyNumbers
@@ -269,7 +269,7 @@ def _losses(points):
     ``points`` stand for as many records each, and hold the label by their probability.
     """
     losses = special.entr(1 - points), special.entr(points)
-    return np.array([of.sum(axis=1) for of in losses]) / [
+    return np.array([loss.sum(axis=1) for loss in losses]) / [
         (1 - points).sum(axis=1),
         points.sum(axis=1),
     ]
@@ -407,7 +407,9 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
     exposure_of_all = None if has_exposure else 1 / unit
 
     def counts(numbers, thresholds):
-        return [owned.count((numbers <= one).astype(np.intp), 2)[1] for one in thresholds]
+        return [
+            owned.count((numbers <= threshold).astype(np.intp), 2)[1] for threshold in thresholds
+        ]
 
     def deviances(means):
         logs = observed * np.log(np.maximum(observed, _LEAST_RATE) / means)
@@ -422,8 +424,12 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
         places = np.searchsorted(learnt["thresholds"], rates)
         expected = np.minimum(exposure * rates, high)
         inside = [places == k for k in range(10)]
-        sums = [owned.sum(of * one / high) for of in (expected, observed) for one in inside]
-        sums += [owned.sum(deviances(exposure * of)) for of in (rates, learnt["rate"])]
+        sums = [
+            owned.sum(numbers * is_inside / high)
+            for numbers in (expected, observed)
+            for is_inside in inside
+        ]
+        sums += [owned.sum(deviances(exposure * rate)) for rate in (rates, learnt["rate"])]
         return (NoisyPart(SUMS, np.array(sums), sensitivity),)
 
     replaced = adjacency is Adjacency.REPLACE_ONE
@@ -435,8 +441,8 @@ def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
         )
 
     first = {
-        DECILES: Share(0.15, 10 * COUNTS),
-        TARGET_SCALE: Share(0.01, COUNTS),
+        DECILES: Share(0.15, 10 * SEARCH_RELEASES),
+        TARGET_SCALE: Share(0.01, SEARCH_RELEASES),
         **shares_of_rate(0.02, has_exposure),
         SUMS: Share(0.8),
     }

@@ -86,7 +86,9 @@ class PrivateRocCurveDisplay(Display):
         _check_scores(evaluation)
         fpr, tpr, thresholds = evaluation.roc_curve()
         between = [evaluation.recall(threshold) for threshold in thresholds[1:-1]]
-        intervals = np.array([(0.0, 0.0), *((one.low, one.high) for one in between), (1.0, 1.0)])
+        intervals = np.array(
+            [(0.0, 0.0), *((recall.low, recall.high) for recall in between), (1.0, 1.0)]
+        )
         display = cls(fpr=fpr, tpr=tpr, intervals=intervals, roc_auc=evaluation.roc_auc, name=name)
         return display.plot(ax=ax, **kwargs) if plot else display
 
@@ -213,7 +215,7 @@ class PrivateCalibrationDisplay(Display):
         self
         """
         self._draw_on(ax)
-        groups = [i for i, one in enumerate(self.observed) if not math.isnan(one.value)]
+        groups = [i for i, estimate in enumerate(self.observed) if not math.isnan(estimate.value)]
         value, low, high = (
             np.array([getattr(self.observed[i], name) for i in groups])
             for name in ("value", "low", "high")

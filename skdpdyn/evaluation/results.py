@@ -149,7 +149,7 @@ class PrivateEvaluation(Shown):
         """
         names, columns = zip(*self._columns(), strict=True)
         rows = [
-            (name, *(f"{one:.4g}" for one in numbers))
+            (name, *(f"{number:.4g}" for number in numbers))
             for name, *numbers in zip(self.metrics(), *columns, strict=True)
         ]
         spent = f"spent: epsilon={self.epsilon_:.6g}, delta={self.delta_:.3g}"
@@ -165,12 +165,17 @@ class PrivateEvaluation(Shown):
         """Return the pairs (name, values) of the table."""
         metrics = self.metrics().values()
         population = self.population
-        columns = [(of, [getattr(one, of) for one in metrics]) for of in ("value", "low", "high")]
+        columns = [
+            (end, [getattr(metric, end) for metric in metrics]) for end in ("value", "low", "high")
+        ]
         if population is not None:
             of_same = {name: population.metrics().get(name) for name in self.metrics()}
             columns += [
-                (f"population {of}", [getattr(one, of, math.nan) for one in of_same.values()])
-                for of in ("low", "high")
+                (
+                    f"population {end}",
+                    [getattr(metric, end, math.nan) for metric in of_same.values()],
+                )
+                for end in ("low", "high")
             ]
         return columns
 
@@ -550,7 +555,7 @@ class ClassEvaluation(_OfLabels):
             rows |= {f"{name} of {label}": metric(label) for label in self.classes.tolist()}
         return rows
 
-    def _part(self, label, of):
+    def _part(self, label, labels_by):
         labels = self.classes.tolist()
         if label not in labels:
             raise ValueError(f"label={quoted(label)} must be one of {labels}")
@@ -558,7 +563,7 @@ class ClassEvaluation(_OfLabels):
         right = np.zeros((len(labels),) * 2)
         right[code, code] = 1
         all_of = np.zeros_like(right)
-        all_of[(code, slice(None)) if of == "true" else (slice(None), code)] = 1
+        all_of[(code, slice(None)) if labels_by == "true" else (slice(None), code)] = 1
         return self.noisy.ratio(np.append(right, 0.0), np.append(all_of, 0.0))
 
 

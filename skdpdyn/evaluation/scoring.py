@@ -207,5 +207,5 @@ def evaluate(
 
 def _leaks_of(model):
     """Return the limits of the models' guarantees: their scores have the same ones."""
-    private = [one for one in sources_of(model, "model") if one.guarantee is not None]
+    private = [source for source in sources_of(model, "model") if source.guarantee is not None]
     return tuple(f"the model: {leak}" for leak in leaks_of(private))

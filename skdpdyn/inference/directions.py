@@ -37,8 +37,8 @@ def row_by_row(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     nothing. Here each product and each sum of two is rounded as IEEE 754 says, in order.
     """
     total = np.zeros((len(rows), len(matrix)))
-    for column, of in zip(rows.T, matrix.T, strict=True):
-        total += column[:, None] * of
+    for column, coefs in zip(rows.T, matrix.T, strict=True):
+        total += column[:, None] * coefs
     return total
 
 

@@ -71,15 +71,16 @@ def rows_that_count(
         past = np.zeros((2, *rows.shape))
         for j in range(rows.shape[1]):
             row = rows[:, j]
-            of = products[:, :, j]
+            products_of_row = products[:, :, j]
             p = probability[row]
             w = weight[row]
-            along_itself = of[:, j]
-            along = np.cumsum(past[0] * of, axis=1)[:, -1]  # in order, each sum rounded
+            along_itself = products_of_row[:, j]
+            # in order, each sum rounded
+            along = np.cumsum(past[0] * products_of_row, axis=1)[:, -1]
             steps = w * p, w * (p - 1)
             scores = [score + 2 * step * along + step**2 * along_itself for step in steps]
             bent = terms[row, 1]
-            squares = np.cumsum(past[1] * of**2, axis=1)[:, -1]
+            squares = np.cumsum(past[1] * products_of_row**2, axis=1)[:, -1]
             curved = curvature + 2 * bent * squares + (bent * along_itself) ** 2
             within = exists[:, j] & (np.maximum(*scores) <= score_limit)
             within &= curved <= curvature_limit

@@ -118,7 +118,7 @@ class TableCells:
     def most_columns(self, strength: float) -> int:
         """Return how many columns there can be, public: parts of levels add up to 1 a column."""
         n_columns = len(self.keys)
-        n_cells = sum(one.n_cells for one in self.levels)
+        n_cells = sum(level.n_cells for level in self.levels)
         most = int((n_columns / self.noise(strength)) ** (2 / 3)) + 1
         return (
             len(self.names)
@@ -204,7 +204,7 @@ class ChosenLevels:
     @property
     def names(self) -> list[str]:
         """Names of the dummies."""
-        return [name for of in self.dummies for name in of]
+        return [name for names in self.dummies for name in names]
 
     @property
     def pooled(self) -> list[int]:
@@ -214,8 +214,8 @@ class ChosenLevels:
     def note(self, as_reference: Sequence[str]) -> str:
         """Return the sentences of the table on levels; some dummies count as references."""
         references = [
-            " or ".join([reference, *(POOLED for name in of if name in as_reference)])
-            for reference, of in zip(self.references, self.dummies, strict=True)
+            " or ".join([reference, *(POOLED for name in names if name in as_reference)])
+            for reference, names in zip(self.references, self.dummies, strict=True)
         ]
         return f" Reference levels: {'; '.join(references)}. Rare levels are pooled."
 
@@ -228,5 +228,7 @@ class ChosenLevels:
         """Return the dummies of rows."""
         every = zip(codes.T, self.dummies, strict=True)
         return [
-            np.isin(of, cells).astype(np.float64) for of, one in every for cells in one.values()
+            np.isin(column, cells).astype(np.float64)
+            for column, cells_of_names in every
+            for cells in cells_of_names.values()
         ]

@@ -24,7 +24,7 @@ from skdpdyn.core.rules import (
     room_to_grow,
     strength_of,
 )
-from skdpdyn.core.spending import COUNTS, Share, Spending, scaled_to
+from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending, scaled_to
 from skdpdyn.data.local import LocalRows
 from skdpdyn.inference.directions import (
     Coordinates,
@@ -217,7 +217,7 @@ class CountLikelihood(CutLikelihood):
     def start_shares(self):
         """See `Likelihood`."""
         of_rate = shares_of_rate(START_SHARE, self.has_exposure)
-        return {TARGET_SCALE: Share(START_SHARE, COUNTS)} | of_rate
+        return {TARGET_SCALE: Share(START_SHARE, SEARCH_RELEASES)} | of_rate
 
     def start(self, rows, spending):
         """See `Likelihood.start`."""
@@ -281,9 +281,14 @@ def shares_of_scoring(
     parts = dict(likelihood.start_shares) if intercept else {}
     for k, gradient in enumerate(likelihood.gradients):
         if likelihood.limits:
-            parts |= {LIMIT.format(k): Share(LIMIT_SHARE, COUNTS), CUT.format(k): Share(CUT_SHARE)}
+            parts |= {
+                LIMIT.format(k): Share(LIMIT_SHARE, SEARCH_RELEASES),
+                CUT.format(k): Share(CUT_SHARE),
+            }
         parts |= {GRADIENT.format(k): Share(gradient)}
-        parts |= {CURVATURE.format(k): Share(of) for of in likelihood.curvatures[k : k + 1]}
+        parts |= {
+            CURVATURE.format(k): Share(curvature) for curvature in likelihood.curvatures[k : k + 1]
+        }
     parts |= {DISPERSION: Share(DISPERSION_SHARE)} if likelihood.measures else {}
     parts |= {SCORES: Share(SCORES_SHARE)} if robust else {}
     return scaled_to(parts, left)

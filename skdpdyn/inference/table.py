@@ -310,8 +310,10 @@ class PrivateSummary(Shown):
         bend = (part * self._bend(raw)) @ rows
         coef = self.sums.params
         return {
-            name: self._estimate(slope * coef[j], slope * of + coef[j] * bend)
-            for j, (name, of) in enumerate(zip(self.names, np.eye(len(self.names)), strict=True))
+            name: self._estimate(slope * coef[j], slope * unit_vector + coef[j] * bend)
+            for j, (name, unit_vector) in enumerate(
+                zip(self.names, np.eye(len(self.names)), strict=True)
+            )
             if j < np.shape(X)[1]
         }
 
@@ -477,7 +479,7 @@ class PrivateSummary(Shown):
         """
         names, columns = zip(*self._columns(odds_ratios), strict=True)
         rows = [
-            (name, *(f"{one:.4g}" for one in numbers)) if answered else (name, why)
+            (name, *(f"{number:.4g}" for number in numbers)) if answered else (name, why)
             for name, answered, why, *numbers in zip(
                 self.names,
                 self.answered,
@@ -521,12 +523,12 @@ class PrivateSummary(Shown):
             (f"{high}]", high_end),
         ]
         if ratio:
-            of = ratio.split()[0]
+            short_name = ratio.split()[0]
             with np.errstate(over="ignore"):
                 columns += [
                     (ratio, np.exp(self.coef)),
-                    (f"{of} [{low}", np.exp(low_end)),
-                    (f"{of} {high}]", np.exp(high_end)),
+                    (f"{short_name} [{low}", np.exp(low_end)),
+                    (f"{short_name} {high}]", np.exp(high_end)),
                 ]
         return columns
 

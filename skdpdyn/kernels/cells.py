@@ -54,9 +54,9 @@ def write_products(codes, starts, low, low_starts, places, weights, out):
     for r in range(codes.shape[0]):
         _write_low(codes, r, starts, low, low_starts, of_row)
         for p in range(weights.size):
-            one = np.uintp(places[0, p])
-            other = np.uintp(places[1, p])
-            out[r, p] = of_row[one] * of_row[other] * weights[p]
+            first = np.uintp(places[0, p])
+            second = np.uintp(places[1, p])
+            out[r, p] = of_row[first] * of_row[second] * weights[p]
 
 
 @_of_codes(
@@ -75,9 +75,9 @@ def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, f
         for k in range(ends.size - 1):
             dot = 0.0
             for p in range(ends[k], ends[k + 1]):
-                one = np.uintp(places[0, p])
-                other = np.uintp(places[1, p])
-                dot += weights[starts[n_columns] + p] * of_row[one] * of_row[other]
+                first = np.uintp(places[0, p])
+                second = np.uintp(places[1, p])
+                dot += weights[starts[n_columns] + p] * of_row[first] * of_row[second]
             out[r, n_columns + k] = (dot - centre[n_columns + k]) * factor[r]
 
 

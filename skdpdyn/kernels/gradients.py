@@ -283,8 +283,8 @@ def _dense_add_of_one(residual, X, n_outputs, place, steps, sums, room):
     ahead = _ahead(X, place)
     for i in range(place[2]):
         four = _four(place, i, d, 0)
-        of = load_numbers(steps, places(i, 0, 1, lanes, 4), 1)
-        add_rows(sums, _ORIGIN, of, X, four, d, four[2:], ahead)
+        steps_of_row = load_numbers(steps, places(i, 0, 1, lanes, 4), 1)
+        add_rows(sums, _ORIGIN, steps_of_row, X, four, d, four[2:], ahead)
 
 
 @register_jitable
@@ -297,19 +297,19 @@ def _tiles(n_outputs):
 def _tile_dots(X, four, weights, stride, dots, block, i, k, count):
     """Write the products of four rows with the weights of ``count`` outputs from ``k`` on."""
     to = places(k * block + i, block, count, block // 4, 4)
-    of = places(k * stride, stride, count, 0, 1)
-    store_dots(dots, to, weights, of, X, four, values_of(X).shape[1], (), 0)
+    at = places(k * stride, stride, count, 0, 1)
+    store_dots(dots, to, weights, at, X, four, values_of(X).shape[1], (), 0)
 
 
 def _tile_add(X, four, steps, block, sums, stride, i, k, count, left, size, ahead):
     """Add some columns of four rows times the steps of ``count`` outputs from ``k`` on."""
-    of = load_numbers(steps, places(k * block + i, block, count, block // 4, 4), 1)
+    steps_of_rows = load_numbers(steps, places(k * block + i, block, count, block // 4, 4), 1)
     to = places(k * stride + left, stride, count, 0, 1)
-    add_rows(sums, to, of, _from_column(X, left), four, size, four, ahead)
+    add_rows(sums, to, steps_of_rows, _from_column(X, left), four, size, four, ahead)
 
 
-overload(_tile_dots, strict=False, prefer_literal=True)(lambda *of: _tile_dots)
-overload(_tile_add, strict=False, prefer_literal=True)(lambda *of: _tile_add)
+overload(_tile_dots, strict=False, prefer_literal=True)(lambda *arguments: _tile_dots)
+overload(_tile_add, strict=False, prefer_literal=True)(lambda *arguments: _tile_add)
 
 
 def _dense_dots_of_several(residual, X, n_outputs, place, weights, dots, room):
@@ -572,11 +572,11 @@ def _cell_add(residual, X, n_outputs, place, steps, sums, room):
         step = steps[k * block : (k + 1) * block]
         out = sums[k * stride + starts[-1] :]
         for p in range(places.shape[1]):
-            one = room[places[0, p]]
-            other = room[places[1, p]]
+            first = room[places[0, p]]
+            second = room[places[1, p]]
             product = 0.0
             for r in range(block):
-                product += step[r] * one[r] * other[r]
+                product += step[r] * first[r] * second[r]
             out[p] += product
 
 
@@ -896,7 +896,7 @@ class Cells(Dense):
         """Return cells, each column's first one, and tables, as the kernel takes them."""
         expansion = X.expansion
         starts, low_starts = (
-            of.astype(np.int64) for of in (expansion.starts, expansion.low_starts)
+            cells.astype(np.int64) for cells in (expansion.starts, expansion.low_starts)
         )
         return X.codes, starts, expansion.low, low_starts, expansion.places
 

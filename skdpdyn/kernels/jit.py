@@ -80,8 +80,8 @@ class _CheckedFiles(IndexDataCacheFile):
 
     def load(self, key):
         """Return compiled code, or None where there is none that was compiled from this."""
-        stamp, of, data = super().load(key) or (None, None, None)
-        return data if (stamp, of) == (self._source_stamp, key) else None
+        stamp, saved_key, data = super().load(key) or (None, None, None)
+        return data if (stamp, saved_key) == (self._source_stamp, key) else None
 
     def _load_index(self):
         try:

@@ -390,7 +390,7 @@ class BatchSums:
         )
         self._scaling = gradients.objective.intercept_scaling
         self._rows = rows
-        gathered = [np.empty(size if of.size else 0, of.dtype) for of in numbers]
+        gathered = [np.empty(size if values.size else 0, values.dtype) for values in numbers]
         self._room = family.room(X, size), *gathered, np.empty((1, gradients.n_sums))
         self._n_sums = gradients.n_sums
 

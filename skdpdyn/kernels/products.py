@@ -45,10 +45,10 @@ def _are_finite(v, n_columns):
         b = multiply_then_add(load(v, at + 8), zero, b)
         c = multiply_then_add(load(v, at + 16), zero, c)
         d = multiply_then_add(load(v, at + 24), zero, d)
-    one = filled(1.0)
-    a = multiply_then_add(a, one, b)
-    c = multiply_then_add(c, one, d)
-    return total(multiply_then_add(a, one, c)) == 0.0
+    ones = filled(1.0)
+    a = multiply_then_add(a, ones, b)
+    c = multiply_then_add(c, ones, d)
+    return total(multiply_then_add(a, ones, c)) == 0.0
 
 
 @strict
@@ -121,17 +121,17 @@ def _write_lengths(w, matrix, full, squares):
         h = zero
         i = zero
         for p in range(0 if full else q, d):
-            one = filled(matrix[q, p])
-            other = filled(matrix[q + 1, p])
+            first = filled(matrix[q, p])
+            second = filled(matrix[q + 1, p])
             at = p * WIDE
-            a = multiply_then_add(one, load(w, at), a)
-            b = multiply_then_add(one, load(w, at + 8), b)
-            c = multiply_then_add(one, load(w, at + 16), c)
-            e = multiply_then_add(one, load(w, at + 24), e)
-            f = multiply_then_add(other, load(w, at), f)
-            g = multiply_then_add(other, load(w, at + 8), g)
-            h = multiply_then_add(other, load(w, at + 16), h)
-            i = multiply_then_add(other, load(w, at + 24), i)
+            a = multiply_then_add(first, load(w, at), a)
+            b = multiply_then_add(first, load(w, at + 8), b)
+            c = multiply_then_add(first, load(w, at + 16), c)
+            e = multiply_then_add(first, load(w, at + 24), e)
+            f = multiply_then_add(second, load(w, at), f)
+            g = multiply_then_add(second, load(w, at + 8), g)
+            h = multiply_then_add(second, load(w, at + 16), h)
+            i = multiply_then_add(second, load(w, at + 24), i)
         s = multiply_then_add(f, f, multiply_then_add(a, a, s))
         t = multiply_then_add(g, g, multiply_then_add(b, b, t))
         u = multiply_then_add(h, h, multiply_then_add(c, c, u))
@@ -171,9 +171,9 @@ def _bring_into_ball(v, n_columns, radius, scale):
 
 
 @strict
-def _divide(v, centre, matrix, of, scale, lost, w):
+def _divide(v, centre, matrix, ball, scale, lost, w):
     """Multiply factors by those of a map; write how much of its shift rows lose, and use ``w``."""
-    _radius, norm, shrink, unit, full = of
+    _radius, norm, shrink, unit, full = ball
     for p in range(centre.size):
         for k in range(WIDE):
             w[p * WIDE + k] = scale[k] * v[p * WIDE + k] - centre[p]
@@ -193,7 +193,7 @@ def _divide(v, centre, matrix, of, scale, lost, w):
         lost[k] = kept - 1.0
 
 
-def _predict(X, middle, factor, centre, matrix, of, coef, shift, constant, room, out):
+def _predict(X, middle, factor, centre, matrix, ball, coef, shift, constant, room, out):
     """Write raw predictions; return whether all numbers of X are finite."""
     n_columns = X.shape[1]
     size = n_columns * WIDE
@@ -209,10 +209,10 @@ def _predict(X, middle, factor, centre, matrix, of, coef, shift, constant, room,
         _into_ranges(v, middle, factor)
         for k in range(WIDE):
             scale[k] = 1.0
-        if of[0] < np.inf:
-            _bring_into_ball(v, n_columns, of[0], scale)
+        if ball[0] < np.inf:
+            _bring_into_ball(v, n_columns, ball[0], scale)
         if centre.size:
-            _divide(v, centre, matrix, of, scale, lost, w)
+            _divide(v, centre, matrix, ball, scale, lost, w)
         n_rows = min(WIDE, X.shape[0] - start)
         for o in range(coef.shape[0]):
             _write_dots(coef[o], 0, v, 0, n_columns, dots)

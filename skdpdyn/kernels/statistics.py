@@ -87,7 +87,7 @@ class Statistic:
     kind : int
         COUNTS of rows within thresholds, SUM, SQUARES, or OUTER products; counts of the OCTAVES of
         each column, or of the `PARTS` that a range of it is SPLIT into.
-    of : {"rows", "mapped", "targets"}
+    source : {"rows", "mapped", "targets"}
         Of rows scaled into a ball, of rows under their map, or of targets.
     radius : float, default=inf
         Radius of the ball.
@@ -114,7 +114,7 @@ class Statistic:
     """
 
     kind: int
-    of: str
+    source: str
     radius: float = np.inf
     thresholds: Sequence[float] | np.ndarray = ()
     centre: float = 0.0
@@ -134,12 +134,12 @@ class Statistic:
 
     def n_sums(self, n_features: int) -> int:
         """Return how many numbers of a chunk are added up."""
-        if self.of == "targets" and self.kind == SUM:
+        if self.source == "targets" and self.kind == SUM:
             return 1
         if self.kind == COUNTS:
             return len(self.thresholds) + 1
         if self.kind in (OCTAVES, SPLIT):
-            n_features = 1 if self.of == "targets" else n_features
+            n_features = 1 if self.source == "targets" else n_features
             return n_features * (_APART if self.kind == OCTAVES else PARTS)
         width = _padded(self.n_columns(n_features))
         return width**2 if self.kind == OUTER else width
@@ -149,7 +149,7 @@ class Statistic:
         if self.kind == COUNTS:
             return np.cumsum(sums[:-1])
         if self.kind in (OCTAVES, SPLIT):
-            return sums.reshape(1 if self.of == "targets" else n_features, -1)[:, :N_OCTAVES]
+            return sums.reshape(1 if self.source == "targets" else n_features, -1)[:, :N_OCTAVES]
         size = min(self.n_columns(n_features), sums.size)
         if self.kind != OUTER:
             return sums[:size]
@@ -175,13 +175,13 @@ def _factor(square, radius, most):
 
 
 @inner
-def _divided(length, of):
+def _divided(length, ball):
     """Return the factor of a row of this length."""
-    if of.norm == 0.0:
+    if ball.norm == 0.0:
         return 1.0
-    if of.unit > 0.0:
-        return of.shrink / length if length >= of.unit else 0.0
-    return of.shrink / (length if length > of.norm else of.norm)
+    if ball.unit > 0.0:
+        return ball.shrink / length if length >= ball.unit else 0.0
+    return ball.shrink / (length if length > ball.norm else ball.norm)
 
 
 @inner
@@ -214,11 +214,11 @@ def _octave(number):
 
 
 @inner
-def _count_octaves(X, first, last, row_weight, of, out):
+def _count_octaves(X, first, last, row_weight, ball, out):
     """Count the octaves of some rows, row by row: additions to one cell would wait for another."""
     values = values_of(X)
     for i in range(first, last):
-        weight = _counted(row_weight, i, of.grain)
+        weight = _counted(row_weight, i, ball.grain)
         at = np.uint64(0)
         for j in range(values.shape[1]):
             out[at + _octave(values[i, j])] += weight
@@ -226,7 +226,7 @@ def _count_octaves(X, first, last, row_weight, of, out):
 
 
 @inner
-def _count_parts(X, first, last, row_weight, of, lows, factors, out):
+def _count_parts(X, first, last, row_weight, ball, lows, factors, out):
     """Count the parts of ranges that some rows are in, column by column."""
     values = values_of(X)
     for j in range(values.shape[1]):
@@ -235,11 +235,11 @@ def _count_parts(X, first, last, row_weight, of, lows, factors, out):
                 place = (np.float64(values[i, j]) - lows[j]) * factors[j]
                 if 0.0 <= place <= PARTS:
                     at = np.uint64(j * PARTS) + np.uint64(min(place, PARTS - 1.0))
-                    out[at] += _counted(row_weight, i, of.grain)
+                    out[at] += _counted(row_weight, i, ball.grain)
 
 
 @inner
-def _norms(X, first, size, of, scale):
+def _norms(X, first, size, ball, scale):
     """Write squares of norms of some rows; return whether all are allowed."""
     n_features = values_of(X).shape[1]
     within = True
@@ -254,7 +254,7 @@ def _norms(X, first, size, of, scale):
         row = load_row(X, at, full, n_features - full)
         scale[r] = total(multiply_add(row, row, squares))
     for r in range(size):
-        within &= scale[r] <= of.most
+        within &= scale[r] <= ball.most
     return within
 
 
@@ -357,11 +357,11 @@ def _add_products(left, packed, width, n_columns, out):
 
 
 @inner
-def _pack(mapped, width, of, length, packed):
+def _pack(mapped, width, ball, length, packed):
     """Write all rows of a block, divided as the map says, eight columns after the other."""
     zero = filled(0.0)
     for r in range(_BLOCK):
-        g = filled(_divided(length[r], of))
+        g = filled(_divided(length[r], ball))
         for j in range(0, width, 8):
             store(packed, j * _BLOCK + r * 8, multiply_add(load(mapped, r * width + j), g, zero))
 
@@ -386,12 +386,12 @@ def _add_sum(X, first, size, scale, weight, out):
 
 
 @inner
-def _add_squares(mapped, width, size, of, length, weight, out):
+def _add_squares(mapped, width, size, ball, length, weight, out):
     """Add the squares of rows, divided as the map says, times their weights."""
     zero = filled(0.0)
     for r in range(size):
         w = filled(weight[r])
-        g = filled(_divided(length[r], of))
+        g = filled(_divided(length[r], ball))
         at = r * width
         for j in range(0, width, 8):
             row = multiply_add(load(mapped, at + j), g, zero)
@@ -400,7 +400,7 @@ def _add_squares(mapped, width, size, of, length, weight, out):
 
 
 def _of_dense(
-    X, row_weight, y, of, shift, scales, matrix, kind, grid, edges, first_chunk, last_chunk,
+    X, row_weight, y, ball, shift, scales, matrix, kind, grid, edges, first_chunk, last_chunk,
     factors, lengths, sums, totals, z, turned,
 ):  # fmt: skip
     """Add up a statistic of dense rows, each chunk in a row of ``sums``, or all in ``totals``.
@@ -416,32 +416,34 @@ def _of_dense(
     length = zeros_on_stack(64, _BLOCK)
     weight = zeros_on_stack(64, _BLOCK)
     counts = kind in (COUNTS, NOTHING)
-    n_columns = n_features + np.int64(of.constant > 0.0) + np.int64(y.size > 0)
+    n_columns = n_features + np.int64(ball.constant > 0.0) + np.int64(y.size > 0)
     for c in range(first_chunk, last_chunk):
         out = sums[0 if totals.size else c - first_chunk]
         if kind != ROWS:
             out[:] = 0.0
-        stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
+        stop = edges[c + 1]
+        if stop - edges[c] > ball.part:
+            stop = edges[c] + np.int64(ball.part)
         for first in range(edges[c], stop, _BLOCK):
             size = _BLOCK if stop - first > _BLOCK else stop - first
             if kind == OCTAVES:
-                _count_octaves(X, first, first + size, row_weight, of, out)
+                _count_octaves(X, first, first + size, row_weight, ball, out)
                 continue
             if kind == SPLIT:
-                _count_parts(X, first, first + size, row_weight, of, shift, scales, out)
+                _count_parts(X, first, first + size, row_weight, ball, shift, scales, out)
                 continue
-            within &= _norms(X, first, size, of, scale)
+            within &= _norms(X, first, size, ball, scale)
             for r in range(size):
                 weight[r] = row_weight[first + r] if row_weight.size else 1.0
                 length[r] = scale[r]
-                scale[r] = _factor(scale[r], of.radius, of.most)
+                scale[r] = _factor(scale[r], ball.radius, ball.most)
             if kind == SUM:
                 _add_sum(X, first, size, scale, weight, out)
                 continue
-            if of.radius < np.inf or of.mapped > 0.0 or not counts:  # not rows as they are
+            if ball.radius < np.inf or ball.mapped > 0.0 or not counts:  # not rows as they are
                 _map_rows(X, first, size, shift, scales, z, scale, length)
                 if matrix.size:
-                    _turn(z, width, n_features, matrix, of.full > 0.0, turned, length)
+                    _turn(z, width, n_features, matrix, ball.full > 0.0, turned, length)
             for r in range(size):
                 length[r] = np.sqrt(length[r])
             if factors.size:
@@ -450,25 +452,25 @@ def _of_dense(
                     lengths[first + r] = length[r]
             if kind == COUNTS:
                 for r in range(size):
-                    out[_place(grid, length[r])] += _counted(row_weight, first + r, of.grain)
+                    out[_place(grid, length[r])] += _counted(row_weight, first + r, ball.grain)
             if counts:
                 continue
             mapped, packed = (turned, z) if matrix.size else (z, turned)
             if kind == SQUARES:
-                _add_squares(mapped, width, size, of, length, weight, out)
+                _add_squares(mapped, width, size, ball, length, weight, out)
                 continue
             if kind == ROWS:
                 for r in range(size):
-                    g = _divided(length[r], of)
+                    g = _divided(length[r], ball)
                     for j in range(n_features):
                         out[(first + r) * n_features + j] = mapped[r * width + j] * g
                 continue
-            _pack(mapped, width, of, length, packed)
+            _pack(mapped, width, ball, length, packed)
             for r in range(size):
-                if of.constant > 0.0:
-                    _append(of.constant, r, n_features, packed)
+                if ball.constant > 0.0:
+                    _append(ball.constant, r, n_features, packed)
                 if y.size:
-                    _append(of.target * _clipped(y[first + r]), r, n_columns - 1, packed)
+                    _append(ball.target * _clipped(y[first + r]), r, n_columns - 1, packed)
             if row_weight.size:
                 for r in range(_BLOCK):
                     for j in range(r * 8, width * _BLOCK, 8 * _BLOCK):
@@ -481,18 +483,20 @@ def _of_dense(
 
 
 def _of_csr(
-    X, row_weight, y, of, shift, scales, matrix, kind, grid, edges, first_chunk, last_chunk,
+    X, row_weight, y, ball, shift, scales, matrix, kind, grid, edges, first_chunk, last_chunk,
     factors, lengths, sums, totals, z, turned,
 ):  # fmt: skip
     """Do the sums of `_of_dense` for CSR rows, which have no centre and a diagonal W."""
     values, columns, starts, ends = X
     width = shift.size
     within = True
-    n_features = np.int64(of.columns)
+    n_features = np.int64(ball.columns)
     for c in range(first_chunk, last_chunk):
         out = sums[0 if totals.size else c - first_chunk]
         out[:] = 0.0
-        stop = edges[c + 1] if edges[c + 1] - edges[c] <= of.part else edges[c] + np.int64(of.part)
+        stop = edges[c + 1]
+        if stop - edges[c] > ball.part:
+            stop = edges[c] + np.int64(ball.part)
         for i in range(edges[c], stop):
             first = np.uintp(starts[i])
             last = np.uintp(ends[i])
@@ -500,8 +504,8 @@ def _of_csr(
             for p in range(first, last):
                 v = np.float64(values[p])
                 square += v * v
-            within &= square <= of.most
-            factor = _factor(square, of.radius, of.most)
+            within &= square <= ball.most
+            factor = _factor(square, ball.radius, ball.most)
             square = 0.0
             for p in range(first, last):
                 v = values[p] * factor * scales[columns[p]]
@@ -511,10 +515,10 @@ def _of_csr(
                 factors[i] = factor
                 lengths[i] = length
             if kind == COUNTS:
-                out[_place(grid, length)] += _counted(row_weight, i, of.grain)
+                out[_place(grid, length)] += _counted(row_weight, i, ball.grain)
             if kind in (COUNTS, NOTHING):
                 continue
-            g = factor * _divided(length, of)
+            g = factor * _divided(length, ball)
             w = row_weight[i] if row_weight.size else 1.0
             for p in range(first, last):
                 j = np.uintp(columns[p])
@@ -529,18 +533,18 @@ def _of_csr(
                         k = np.uintp(columns[q])
                         out[at + k] += w * v * (values[q] * scales[k] * g)
                     at += np.uintp(n_features)
-                    if of.constant > 0.0:
-                        out[at] += w * v * of.constant
+                    if ball.constant > 0.0:
+                        out[at] += w * v * ball.constant
                         at += np.uintp(1)
                     if y.size:
-                        out[at] += w * v * (of.target * _clipped(y[i]))
-            if kind == OUTER and (of.constant > 0.0 or y.size):
+                        out[at] += w * v * (ball.target * _clipped(y[i]))
+            if kind == OUTER and (ball.constant > 0.0 or y.size):
                 at = n_features * width + n_features
-                k = np.int64(of.constant > 0.0)
-                out[at] += w * of.constant * of.constant
+                k = np.int64(ball.constant > 0.0)
+                out[at] += w * ball.constant * ball.constant
                 if y.size:
-                    target = of.target * _clipped(y[i])
-                    out[at + k] += w * of.constant * target * k
+                    target = ball.target * _clipped(y[i])
+                    out[at + k] += w * ball.constant * target * k
                     out[at + k * width + k] += w * target * target
         if totals.size:
             add(totals, out[: totals.shape[1]])
@@ -548,14 +552,14 @@ def _of_csr(
 
 
 @strict
-def _targets_of_chunk(y, exposure, row_weight, of, centre, kind, grid, start, stop, out):
+def _targets_of_chunk(y, exposure, row_weight, ball, centre, kind, grid, start, stop, out):
     lost = 0.0
     for i in range(start, stop):
-        number = (np.float64(y[i]) - centre) * of.norm
+        number = (np.float64(y[i]) - centre) * ball.norm
         if exposure.size:
             number *= exposure[i]
         if kind == COUNTS:
-            out[_place(grid, abs(number))] += _counted(row_weight, i, of.grain)
+            out[_place(grid, abs(number))] += _counted(row_weight, i, ball.grain)
         else:
             clipped = _clipped(number) * (row_weight[i] if row_weight.size else 1.0)
             before = out[0]
@@ -567,7 +571,7 @@ def _targets_of_chunk(y, exposure, row_weight, of, centre, kind, grid, start, st
 
 
 def _of_targets(
-    y, exposure, row_weight, of, centre, kind, grid, edges, first_chunk, last_chunk, sums, totals
+    y, exposure, row_weight, ball, centre, kind, grid, edges, first_chunk, last_chunk, sums, totals
 ):
     """Count distances of targets from a centre, times their exposure, or add them up, clipped.
 
@@ -578,7 +582,7 @@ def _of_targets(
         out = sums[0 if totals.size else c - first_chunk]
         out[:] = 0.0
         _targets_of_chunk(
-            y, exposure, row_weight, of, centre, kind, grid, edges[c], edges[c + 1], out
+            y, exposure, row_weight, ball, centre, kind, grid, edges[c], edges[c + 1], out
         )
         if totals.size:
             add(totals, out[: totals.shape[1]])

@@ -100,7 +100,7 @@ if numba.config.DISABLE_JIT:
         values, *of_ranges = X if isinstance(X, tuple) else (X,)
         row = values.reshape(-1)[start + place : start + place + size].astype(np.float64)
         if of_ranges:
-            middle, factor = (of[place : place + size] for of in of_ranges)
+            middle, factor = (numbers[place : place + size] for numbers in of_ranges)
             row = np.clip((row - middle) * factor, -1, 1)
         return row
 
@@ -435,7 +435,8 @@ else:  # compiled
         moved = [builder.fmul(builder.fsub(vector, middle), factor) for vector in loaded]
         for sign, limit in (("<", ones), (">", builder.fneg(ones))):  # an instruction each
             moved = [
-                builder.select(builder.fcmp_ordered(sign, of, limit), of, limit) for of in moved
+                builder.select(builder.fcmp_ordered(sign, vector, limit), vector, limit)
+                for vector in moved
             ]
         return moved
 

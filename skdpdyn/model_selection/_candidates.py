@@ -37,7 +37,7 @@ class Candidates:
     def grid(self):
         """All candidates, equally likely."""
         grids = [self.listed] if isinstance(self.listed, dict) else self.listed
-        if not (isinstance(grids, list | tuple) and all(isinstance(one, dict) for one in grids)):
+        if not (isinstance(grids, list | tuple) and all(isinstance(grid, dict) for grid in grids)):
             raise TypeError(f"param_grid={quoted(self.listed)} must be a dict of lists, or several")
         grid = ParameterGrid(self.listed)
         for name in (name for part in grid.param_grid for name in part):
@@ -70,7 +70,7 @@ class Candidates:
         model = private_model(estimator)
         base = public_model(self.estimator)
         for name in PUBLIC:  # a candidate may be a whole step
-            tuned, public_value = (listed(getattr(one, name, None)) for one in (model, base))
+            tuned, public_value = (listed(getattr(owner, name, None)) for owner in (model, base))
             if tuned is not None and (
                 public_value is None
                 or not np.array_equal(np.unique(tuned), np.unique(public_value))
@@ -96,7 +96,7 @@ class Candidates:
 
     def _lent(self, candidate, model, base, facts):
         """Return facts for a candidate; those of columns only if its columns are the same."""
-        lent = {name: of for name, of in facts.items() if hasattr(model, name)}
+        lent = {name: fact for name, fact in facts.items() if hasattr(model, name)}
         stem = name_of("", self.estimator)
         same = all(name.startswith(stem) or f"{name}__" == stem for name in candidate)
         if not (same and _takes_bounds(model, base)):
@@ -107,7 +107,9 @@ class Candidates:
         if isinstance(weights, dict) and "classes" in facts and listed(base.classes) is None:
             # a fit ignores those of others, where classes are bought
             labels = set(facts["classes"].tolist())
-            lent["class_weight"] = {label: of for label, of in weights.items() if label in labels}
+            lent["class_weight"] = {
+                label: weight for label, weight in weights.items() if label in labels
+            }
         return lent
 
 
@@ -118,7 +120,7 @@ def _takes_bounds(model, base):
             return False
         same = model.bounds.keys() == base.bounds.keys()
         return same and all(
-            np.array_equal(of, base.bounds[key]) for key, of in model.bounds.items()
+            np.array_equal(pair, base.bounds[key]) for key, pair in model.bounds.items()
         )
     free = is_auto(model.data_norm) and is_auto(model.conditioning) and model.start is None
     return free or model.family.expand is not None

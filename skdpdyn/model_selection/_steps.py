@@ -396,7 +396,7 @@ def acts_on_each_number(function: Any) -> bool:
 
 def _takes(function, arguments):
     """Return whether a function of numpy takes each number by itself with these arguments."""
-    public = next((names for of, names in _WITH_ARGUMENTS.items() if of is function), None)
+    public = next((names for known, names in _WITH_ARGUMENTS.items() if known is function), None)
     return public is not None and bool(arguments) and arguments <= public
 
 

@@ -352,7 +352,7 @@ def convex(gamma: Array, delta: Array) -> Array:
     if y.size == 1:
         return y
     first = 1 + int(np.argmin((y[1:] - y[0]) / (x[1:] - x[0])))  # where the first chord ends
-    x, y = (np.append(one[0], one[first:]) for one in (x, y))
+    x, y = (np.append(coordinate[0], coordinate[first:]) for coordinate in (x, y))
     while True:  # a point above a chord of its neighbours is above the minorant
         slope = np.diff(y) / np.diff(x)
         above = np.diff(slope) < -1e-12 * np.abs(slope[:-1])

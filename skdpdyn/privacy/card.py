@@ -79,7 +79,7 @@ def _private_at_all(leaks: list[str]) -> list[str]:
 
 
 def _promise(spent: Mapping[str, Any], guarantee: Guarantee) -> str:
-    gaussian = mu_in_words(guarantee, of="-Gaussian differentially private")
+    gaussian = mu_in_words(guarantee, after="-Gaussian differentially private")
     also = f", and {gaussian}" if gaussian else ""
     promise = f"({shown(spent['epsilon'])}, {shown(spent['delta'])})-differentially private"
     return f"The release is {promise}{also}."
@@ -107,13 +107,13 @@ def _proof(report: Any) -> list[str]:
     options = proof_of(report.mechanism, report.guarantee, bound, spent["delta"]) if named else None
     how = "From the record alone, without the data:"
     load = f"from skdpdyn.privacy import {bound}"
-    of = f"{bound}(model.mechanism_{options}){'.guarantee' * (bound == MIXED)}"
+    guarantee = f"{bound}(model.mechanism_{options}){'.guarantee' * (bound == MIXED)}"
     if options is None:
         how = "The guarantee is not that of the record alone: it is a total of several releases."
         load = "from skdpdyn.privacy import from_json"
-        of = f"from_json({to_json(report.guarantee)!r})"
+        guarantee = f"from_json({to_json(report.guarantee)!r})"
     check = f"guarantee.epsilon({spent['delta']!r})  # {spent['epsilon']!r}"
-    return [how, f"```python\n{load}\n\nguarantee = {of}\n{check}\n```"]
+    return [how, f"```python\n{load}\n\nguarantee = {guarantee}\n{check}\n```"]
 
 
 def _entries(section: Mapping[str, Any], more: Iterable[tuple[str, str]] = ()) -> list[str]:

@@ -136,10 +136,10 @@ class Tally:
         if old is not None and new is not None and old.pays_like(new):
             return old
         self._others.pop(name, None)
-        for one, sign in ((old, -1), (new, 1)):
-            if one is not None and one.numbers is not None:
-                for total, number in zip(self._sums, one.numbers, strict=True):
-                    total.add(sign * number, one.charge)
+        for kept, sign in ((old, -1), (new, 1)):
+            if kept is not None and kept.numbers is not None:
+                for total, number in zip(self._sums, kept.numbers, strict=True):
+                    total.add(sign * number, kept.charge)
         if new is not None and new.numbers is None:
             self._others[name] = new
         return old
@@ -182,7 +182,7 @@ class Tally:
         costs = [self._gaussian(square, failure), *of_all]
         costs += [self._dearest_part(partition, of_parts[partition]) for partition in of_parts]
         if dated:
-            with_dates = [one for one in self._kept.values() if one.charge.dates is not None]
+            with_dates = [kept for kept in self._kept.values() if kept.charge.dates is not None]
             costs.append(largest([self._joint(of_day) for of_day in _by_day(with_dates)]))
         return costs
 
@@ -190,19 +190,19 @@ class Tally:
         """Return the cost of the dearest part of a partition, some of which are not Gaussian."""
         numbers = [total.parts(partition) for total in self._sums]
         costs = [
-            composed([self._gaussian(*(of[part] for of in numbers)), *others[part]])
+            composed([self._gaussian(*(by_part[part] for by_part in numbers)), *others[part]])
             for part in others
         ]
         rest = [part for part in numbers[0] if part not in others]
-        costs += [self._gaussian(*(of[part] for of in numbers)) for part in rest]
+        costs += [self._gaussian(*(by_part[part] for by_part in numbers)) for part in rest]
         return largest(costs)
 
     def _joint(self, kept: "list[Kept]") -> Guarantee:
         """Return the cost of several releases together."""
-        others = [one.charge.cost for one in kept if one.numbers is None]
-        numbers = [one.numbers for one in kept if one.numbers is not None]
-        square = sum((of[0] for of in numbers), Fraction())
-        failure = sum((of[1] for of in numbers), Fraction())
+        others = [release.charge.cost for release in kept if release.numbers is None]
+        numbers = [release.numbers for release in kept if release.numbers is not None]
+        square = sum((numbers_of_release[0] for numbers_of_release in numbers), Fraction())
+        failure = sum((numbers_of_release[1] for numbers_of_release in numbers), Fraction())
         return composed([self._gaussian(square, failure), *cast(list[Guarantee], others)])
 
 
@@ -333,18 +333,18 @@ def _days(dates: Dates) -> tuple[int, int]:
 def _by_day(kept: Iterable[Kept]) -> Iterator[list[Kept]]:
     """Yield the charges of each day that pays for no less than the days around it."""
     turns: list[tuple[int, bool, int, Kept]] = []
-    for number, one in enumerate(kept):
-        first, last = _days(cast(Dates, one.charge.dates))
-        turns += [(first, False, number, one), (last, True, number, one)]
+    for number, release in enumerate(kept):
+        first, last = _days(cast(Dates, release.charge.dates))
+        turns += [(first, False, number, release), (last, True, number, release)]
     now: dict[int, Kept] = {}
     grown = False
-    for _, ends, number, one in sorted(turns, key=lambda turn: turn[:3]):
+    for _, ends, number, release in sorted(turns, key=lambda turn: turn[:3]):
         if ends and grown:
             yield [*now.values()]
         if ends:
             del now[number]
         else:
-            now[number] = one
+            now[number] = release
         grown = not ends
 
 

@@ -35,7 +35,7 @@ def as_floats(value: Any) -> Array:
         return np.asarray(as_float(value))
     if isinstance(value, list | tuple):
         each = np.array(value, dtype=object).ravel()
-        if any(isinstance(one, bool | np.bool_) for one in each):
+        if any(isinstance(item, bool | np.bool_) for item in each):
             return np.asarray(math.nan)
     with np.errstate(over="ignore"):
         return array.astype(float)

@@ -66,7 +66,7 @@ def fields_from(report: Any) -> dict[str, Any]:
     public = "; ".join(assumed["public"]) or "nothing was named"
     leaks = assumed[LEAKS]
     delta = spent["delta"]
-    gaussian = mu_in_words(guarantee, of="-Gaussian differentially private")
+    gaussian = mu_in_words(guarantee, after="-Gaussian differentially private")
     parts = parts_of(mechanism)
     together = "".join(f", {name}" for name, _ in parts)
     composed = f": one after another{together}" if parts else ""
@@ -185,7 +185,7 @@ def _check(name: str, value: Any, allowed: dict[str, Any]) -> None:
         if not math.isfinite(value["epsilon"]):
             raise ValueError("epsilon is infinite at this delta: there is no promise to register")
     elif "$ref" in allowed:
-        if not (isinstance(value, list) and value and all(isinstance(one, str) for one in value)):
+        if not (isinstance(value, list) and value and all(isinstance(item, str) for item in value)):
             raise ValueError(f"{name}={value!r} must be a list of names")
     elif not (isinstance(value, str) and value):
         raise ValueError(f"{name}={value!r} must be a text")

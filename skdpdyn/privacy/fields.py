@@ -119,7 +119,7 @@ class Stepwise(Checked):
 
     @property
     def _values(self) -> Any:
-        values = (getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
         return tuple(
             (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
             for value in values
@@ -140,8 +140,8 @@ def checks_of(kind: Any) -> tuple[tuple[str, Check, bool], ...]:
     """Return the fields of a class that have a check, with it, and whether they may be None."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
-        (field.name, one.__metadata__[0], type(None) in get_args(hints[field.name]))
+        (field.name, hint.__metadata__[0], type(None) in get_args(hints[field.name]))
         for field in fields(kind)
-        for one in (hints[field.name], *get_args(hints[field.name]))
-        if hasattr(one, "__metadata__")
+        for hint in (hints[field.name], *get_args(hints[field.name]))
+        if hasattr(hint, "__metadata__")
     )

@@ -72,7 +72,7 @@ class Adjacency(StrEnum):
     def _missing_(cls, value: Any) -> NoReturn:
         raise ValueError(
             f"adjacency={quoted(value)} is not a valid {cls.__name__}: it must be one of "
-            f"{[str(one) for one in cls]}"
+            f"{[str(member) for member in cls]}"
         )
 
     def sum_sensitivity(self, norm: float) -> float:
@@ -353,8 +353,8 @@ class Guarantee(Checked, ABC):
         """
         other = checked_guarantee(other, "other")
         check_alike(self, other)
-        for one, another in ((self, other), (other, self)):
-            joint = one._closed_form(another)
+        for first, second in ((self, other), (other, self)):
+            joint = first._closed_form(second)
             if joint is not None:
                 return joint
         (numerically,) = _NUMERICAL
@@ -513,11 +513,11 @@ class Wrapped(Guarantee):
 
     def with_unit(self, unit: str) -> Any:
         """See `Guarantee.with_unit`."""
-        return self._with(lambda one: one.with_unit(unit))
+        return self._with(lambda part: part.with_unit(unit))
 
     def with_accuracy(self, accuracy: float | None) -> Any:
         """See `Guarantee.with_accuracy`."""
-        return self._with(lambda one: one.with_accuracy(accuracy))
+        return self._with(lambda part: part.with_accuracy(accuracy))
 
 
 def checked_guarantee(value: Any, name: str) -> "Guarantee":
@@ -884,7 +884,7 @@ class RenyiDP(Guarantee):
         with np.errstate(over="ignore", invalid="ignore"):
             log_moment = excess * self.rdp(1 + excess) + self._log_slack(excess)
         finite = log_moment < 1e300
-        excess, log_moment = (np.append(0.0, one[finite]) for one in (excess, log_moment))
+        excess, log_moment = (np.append(0.0, line[finite]) for line in (excess, log_moment))
         return excess, log_moment, np.maximum.accumulate(np.diff(log_moment) / np.diff(excess))
 
     def _epsilon(self, delta: float) -> float:
@@ -984,8 +984,8 @@ def composed(guarantees: Iterable[Guarantee]) -> Guarantee:
 
     Gaussian ones are composed first, in closed form.
     """
-    ordered = sorted(guarantees, key=lambda one: not isinstance(one, GaussianDP))
-    return reduce(lambda one, other: one.compose(other), ordered)
+    ordered = sorted(guarantees, key=lambda guarantee: not isinstance(guarantee, GaussianDP))
+    return reduce(lambda joint, other: joint.compose(other), ordered)
 
 
 def largest(guarantees: Sequence[Guarantee]) -> Guarantee:
@@ -1003,7 +1003,9 @@ def largest(guarantees: Sequence[Guarantee]) -> Guarantee:
         return guarantees[0]
     gaussian = [guarantee for guarantee in guarantees if isinstance(guarantee, GaussianDP)]
     if len(gaussian) == len(guarantees):
-        mu, failure = (max(getattr(one, name) for one in gaussian) for name in ("mu", "failure"))
+        mu, failure = (
+            max(getattr(guarantee, name) for guarantee in gaussian) for name in ("mu", "failure")
+        )
         return replace(gaussian[0], mu=mu, failure=failure)
     curves = []
     for guarantee in guarantees:

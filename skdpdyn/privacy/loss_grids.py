@@ -365,13 +365,13 @@ class Direction:
 
     def delta(self, epsilon: float) -> float:
         """Return delta at ``epsilon``."""
-        return min(1.0, sum(one.delta(epsilon) for one in self.events))
+        return min(1.0, sum(event.delta(epsilon) for event in self.events))
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon at which delta is at most ``delta``, rounded up."""
         if delta >= self.delta(0.0):
             return 0.0
-        if delta <= sum(one.infinity for one in self.events):
+        if delta <= sum(event.infinity for event in self.events):
             return math.inf
         target = math.log(delta)
 
@@ -379,7 +379,7 @@ class Direction:
         def missed(epsilon: float) -> float:
             return target - math.log(max(self.delta(epsilon), 1e-300))
 
-        chernoff = ((one.log_moment - target) / one.tilt for one in self.events if one.tilt)
+        chernoff = ((event.log_moment - target) / event.tilt for event in self.events if event.tilt)
         start = max([self.events[0].interval, *chernoff])  # without a tilt, the interval alone
         epsilon = safe_root(missed, start, start / 10, least=0.0, xtol=1e-14, rtol=1e-14)
         if math.isinf(epsilon):  # `outside` is more than delta
@@ -397,11 +397,11 @@ class Losses:
 
     def delta(self, epsilon: float) -> float:
         """Return the larger delta at ``epsilon``."""
-        return max(one.delta(epsilon) for one in self.directions)
+        return max(direction.delta(epsilon) for direction in self.directions)
 
     def epsilon(self, delta: float) -> float:
         """Return the larger epsilon at ``delta``."""
-        return max(one.epsilon(delta) for one in self.directions)
+        return max(direction.epsilon(delta) for direction in self.directions)
 
 
 Repeated = Sequence[tuple[Masses, int]]
@@ -410,7 +410,7 @@ Parts = Sequence[tuple[Masses | Split, int]]
 
 def events(parts: Parts) -> tuple[RareLosses, ...]:
     """Return the events that delta is summed over: one where rare losses are none, or many."""
-    rate = sum(n * float(np.sum(one.probs)) for one, n in _rare(parts, RareLosses.SOME))
+    rate = sum(n * float(np.sum(masses.probs)) for masses, n in _rare(parts, RareLosses.SOME))
     return (RareLosses.NONE, RareLosses.SOME) if 0 < rate < _MANY_RARE else (RareLosses.ANY,)
 
 
@@ -462,7 +462,7 @@ def best_seen(
     """
     least = math.inf
     best = first
-    most = max(one[k][0].probs.size for one in directions)
+    most = max(parts[k][0].probs.size for parts in directions)
     for index in np.unique(np.geomspace(first, most, 12).astype(int)).tolist():
         hidden = -math.inf
         for parts in directions:
@@ -509,13 +509,15 @@ def _pooled(parts: Parts, interval: float, event: RareLosses) -> "_Sum":
         else (part.pooled(), n, interval)
         for part, n in parts
     ]
-    return _Sum(each, [(one.pooled(), n, interval) for one, n in _rare(parts, event)], event)
+    return _Sum(each, [(masses.pooled(), n, interval) for masses, n in _rare(parts, event)], event)
 
 
 def _rare(parts: Parts, event: RareLosses) -> list[tuple[Masses, int]]:
     """Return the rare losses of an event, over the probability of none."""
     rare = [(part.rare, n) for part, n in parts if isinstance(part, Split)]
-    return [(one, n) for one, n in rare if event is not RareLosses.NONE and np.any(one.probs)]
+    return [
+        (masses, n) for masses, n in rare if event is not RareLosses.NONE and np.any(masses.probs)
+    ]
 
 
 @dataclass(frozen=True)
@@ -550,18 +552,18 @@ class _Sum:
         """Least and largest index of the total."""
         ends = [
             (
-                n * min(one.low, 0 if is_rare else one.low),
-                n * max(one.low + one.probs.size - 1, 0 if is_rare else one.low),
+                n * min(masses.low, 0 if is_rare else masses.low),
+                n * max(masses.low + masses.probs.size - 1, 0 if is_rare else masses.low),
             )
             for is_rare, parts in enumerate((self.each, self.rare))
-            for one, n, _ in parts
+            for masses, n, _ in parts
         ]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
 
 
 def _infinity(parts: Parts) -> float:
     """Return the mass at infinity of the total."""
-    each = [((one.rare if isinstance(one, Split) else one).infinity, n) for one, n in parts]
+    each = [((part.rare if isinstance(part, Split) else part).infinity, n) for part, n in parts]
     if any(infinity >= 1 for infinity, _ in each):
         return 1.0
     log_finite = sum(n * math.log1p(-infinity) for infinity, n in each)
@@ -579,7 +581,7 @@ def tilted(
         if isinstance(part, Split):
             step = tilt * interval / part.ratio
             small, log_small = _under(part.small, step)
-            steps = [step, *(one - step for one in part.steps if one > step)]
+            steps = [step, *(longer - step for longer in part.steps if longer > step)]
             folded = _folded(small, n, part.ratio, steps, interval)
             each += folded.parts
             outside += folded.outside
@@ -589,14 +591,17 @@ def tilted(
         masses, log_masses = _under(part, tilt * interval)
         each.append((masses, n))
         log_moment += n * log_masses + 4 * _UNIT * abs(n * log_masses)
-    rare = [(_under(one, tilt * interval, 0.0)[0], n) for one, n in _rare(parts, event)]
-    rare = [(one, n) for one, n in rare if np.any(one.probs)]  # below doubles: see `_LEAST`
-    rate = sum(n * math.log1p(min(float(np.sum(one.probs)), 1.0)) for one, n in rare)
+    rare = [(_under(masses, tilt * interval, 0.0)[0], n) for masses, n in _rare(parts, event)]
+    # below doubles: see `_LEAST`
+    rare = [(masses, n) for masses, n in rare if np.any(masses.probs)]
+    rate = sum(n * math.log1p(min(float(np.sum(masses.probs)), 1.0)) for masses, n in rare)
     log_rate = log_expm1(max(rate, _LEAST)) if event is RareLosses.SOME else rate
     log_moment += log_rate + 8 * _UNIT * (abs(log_rate) + len(rare))
-    total = _Sum([(*one, 1) for one in each], [(*one, 1) for one in rare], event)
+    total = _Sum(
+        [(masses, n, 1) for masses, n in each], [(masses, n, 1) for masses, n in rare], event
+    )
     low, high = _window(total)
-    if high - low >= MOST_COMPOSED or any(np.sum(one.probs) > 0.5 for one, _ in rare):
+    if high - low >= MOST_COMPOSED or any(np.sum(masses.probs) > 0.5 for masses, _ in rare):
         raise OverflowError("the privacy losses are too many for their grid")
     probs = each[0][0].probs
     if rare or sum(n for _, n in each) > 1:
@@ -647,11 +652,10 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
     windows = []
     tilts = [_under(masses, step) for step in steps[1:]]
     while True:
-        windows = [
-            _window(_Sum([(one, n // groups, 1)])) for one in (masses, *(one for one, _ in tilts))
-        ]
-        low = min(one[0] for one in windows)
-        high = max(one[1] for one in windows)
+        factors = [masses, *(tilted_masses for tilted_masses, _ in tilts)]
+        windows = [_window(_Sum([(factor, n // groups, 1)])) for factor in factors]
+        low = min(window[0] for window in windows)
+        high = max(window[1] for window in windows)
         if high - low < _MOST_FOLDED or groups == n:
             break
         # a window is nearly as long as the root of the repetitions
@@ -663,10 +667,12 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
         probs = _convolved([(masses, each)], low, high)
         outside = _OUTSIDE
         index = np.arange(low, high + 1)
-        for step, (one, constant) in zip(steps[1:], tilts, strict=True):
+        for step, (tilted_masses, constant) in zip(steps[1:], tilts, strict=True):
             exponent = each * constant - step * index
             exponent += 4 * _UNIT * (abs(each * constant) + np.abs(step * index))
-            other = _convolved([(one, each)], low, high) * np.exp(np.minimum(exponent, 700.0))
+            other = _convolved([(tilted_masses, each)], low, high) * np.exp(
+                np.minimum(exponent, 700.0)
+            )
             probs = np.minimum(probs, other * (1 + 4 * _UNIT))
         summed = Masses(low, probs, 0.0)
     by = ratio if groups == 1 else min(ratio, max(2, 2 ** (each.bit_length() // 2)))
@@ -678,9 +684,9 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
     if n > each * groups:
         rounds.append(_folded(masses, n - each * groups, ratio, steps, interval))
     return _Folded(
-        [part for one in rounds for part in one.parts],
-        groups * (math.log(total) + 1e-15) + sum(one.log_total for one in rounds),
-        groups * outside + sum(one.outside for one in rounds),
+        [part for folded in rounds for part in folded.parts],
+        groups * (math.log(total) + 1e-15) + sum(folded.log_total for folded in rounds),
+        groups * outside + sum(folded.outside for folded in rounds),
     )
 
 

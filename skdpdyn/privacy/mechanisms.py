@@ -718,7 +718,9 @@ class Composition:
     def __getitem__(self, name: str) -> Any:
         """Return the part with this name, or a `Composition` of several."""
         parts = [
-            part for part, of in zip(self.mechanisms, self.names or (), strict=False) if of == name
+            part
+            for part, part_name in zip(self.mechanisms, self.names or (), strict=False)
+            if part_name == name
         ]
         if not parts:
             raise KeyError(

@@ -64,7 +64,7 @@ def needs(bound: str) -> Needs:
         return NEEDS[bound]
     return Needs(
         **{
-            name: all(getattr(one, name) for one in NEEDS.values())
+            name: all(getattr(needed, name) for needed in NEEDS.values())
             for name in Needs.__dataclass_fields__
         }
     )
@@ -83,4 +83,4 @@ def rewards_unequal_last_steps(bound: str) -> bool:
     bool
     """
     judges = NEEDS.values() if checked_bound(bound) == "tightest" else [NEEDS[bound]]
-    return any(one.last_iterate_only and not one.equal_steps for one in judges)
+    return any(needed.last_iterate_only and not needed.equal_steps for needed in judges)

@@ -147,11 +147,11 @@ def sampled_profile(direction: str, part: Any, epsilon: Array) -> Array:
         edge = (epsilon / 2 + np.where(np.isfinite(root), root, log_double)) / m
         log_ratio = m * edge - m * m / 2  # of densities of N(m, 1) and N(0, 1) on the edge
         both = q * np.exp(epsilon - 2 * m * edge + gdp_log_deltas(2 * m * edge, 2 * m))
-        one = np.exp(epsilon - log_ratio + gdp_log_deltas(np.maximum(log_ratio, 0.0), m))
+        sampled_once = np.exp(epsilon - log_ratio + gdp_log_deltas(np.maximum(log_ratio, 0.0), m))
         swapped = np.exp(epsilon + gdp_log_deltas(np.maximum(-log_ratio, 0.0), m))
         swapped += np.exp(epsilon) * np.expm1(np.clip(-log_ratio, 0.0, 700.0))
-        one = np.where(log_ratio >= 0, one, swapped)
-        delta = both + (1 - q) * -np.expm1(-epsilon) * one
+        sampled_once = np.where(log_ratio >= 0, sampled_once, swapped)
+        delta = both + (1 - q) * -np.expm1(-epsilon) * sampled_once
     elif direction == "remove":
         delta = q * np.exp(gdp_log_deltas(np.log1p(np.expm1(epsilon) / q), m))
     else:
@@ -202,7 +202,7 @@ class TruncatedGaussian(Wrapped, Pair):
         return tuple((1 - cut / _ROOM**2) * profile + more for profile in profiles)
 
     def _reach(self, tail: float) -> float:
-        return max(one._reach(tail) for one in {self.sampled, self.pushed[1]})
+        return max(direction._reach(tail) for direction in {self.sampled, self.pushed[1]})
 
     @cached_property
     def pushed(self) -> tuple[float, SampledGaussian]:
@@ -678,8 +678,8 @@ def discretised(
         if math.isfinite(refined[0].size):  # many releases: a loss is far below epsilon
             span = min(max(span, 8 * refined[0].size), LARGEST_LOSS)
         refined.append(_refined(_Grid(parts, span, tail, log_delta, 0.3 * accuracy), accuracy))
-    best = min(refined, key=lambda one: one.size)
-    error = min(one.error for one in refined)
+    best = min(refined, key=lambda grid: grid.size)
+    error = min(grid.error for grid in refined)
     return None if best.losses is None else replace(best.losses, error=error)
 
 
@@ -715,7 +715,7 @@ def _refined(grid: "_Grid", accuracy: float) -> _Refined:
         if not after < before:  # rounding has taken over
             break
         best = losses
-        longest = max(one.probs.size for side in losses.directions for one in side.events)
+        longest = max(event.probs.size for side in losses.directions for event in side.events)
         limit = min(limit, int(0.8 * points * MOST_COMPOSED / longest))
         # The error falls with the square of the interval, so that two grids tell how fine the next
         # must be
@@ -797,12 +797,12 @@ class _Grid:
         ]
         goal = Goal(self.log_delta, epsilon)
         if self.rare:
-            tilts = [best_tilt(one, interval, Goal(self.log_delta)) for one in each]
+            tilts = [best_tilt(parts, interval, Goal(self.log_delta)) for parts in each]
             for k, (part, count) in enumerate(self.parts):
                 rare = max(self.rare, min(8 / count, 0.02))
                 first = max(
-                    rare_from(one[k][0], tilt * interval, rare)
-                    for one, tilt in zip(each, tilts, strict=True)
+                    rare_from(parts[k][0], tilt * interval, rare)
+                    for parts, tilt in zip(each, tilts, strict=True)
                 )
                 first = min(first, cells[k])
                 if epsilon < math.inf:
@@ -813,20 +813,20 @@ class _Grid:
                 fine = interval / ratio * np.arange(first * ratio)
                 both = loss_masses(part, np.append(fine, interval * np.arange(first, cells[k] + 1)))
                 for i in directions:
-                    one = both[i % len(both)], count
+                    masses_and_count = both[i % len(both)], count
                     each[i][k] = (
-                        split(one, first * ratio, ratio, interval, self.log_delta),
+                        split(masses_and_count, first * ratio, ratio, interval, self.log_delta),
                         count,
                     )
         return Losses(
             tuple(
                 Direction(
                     tuple(
-                        tilted(one, interval, best_tilt(one, interval, goal, event), event)
-                        for event in events(one)
+                        tilted(parts, interval, best_tilt(parts, interval, goal, event), event)
+                        for event in events(parts)
                     )
                 )
-                for one in each
+                for parts in each
             )
         )
 

@@ -376,8 +376,10 @@ def privacy_report(
     theorem = {"bound": bound, "hypotheses checked on": type(mechanism).__name__}
     theorem |= _contents(mechanism)
     others = {
-        name: str(one) if isinstance(one, UnsupportedMechanismError) else float(one.epsilon(delta))
-        for name, one in (alternatives or {}).items()
+        name: str(other)
+        if isinstance(other, UnsupportedMechanismError)
+        else float(other.epsilon(delta))
+        for name, other in (alternatives or {}).items()
     }
     sections = {
         "spent": spent,

@@ -58,7 +58,7 @@ def _(guarantee: GaussianDP, mu: float) -> Guarantee:
 
 @rounded.register
 def _(guarantee: ProfileMixture, mu: float) -> ProfileMixture:
-    return replace(guarantee, mus=tuple(one + mu for one in guarantee.mus))
+    return replace(guarantee, mus=tuple(mu_of_part + mu for mu_of_part in guarantee.mus))
 
 
 @rounded.register

@@ -76,8 +76,8 @@ class SampledCurve(Checked):
         shift = 1 / self.noise_multiplier
         replaced = self.adjacency is Adjacency.REPLACE_ONE
         values = [
-            sampled_divergence(self.sampling_probability, shift, one, replaced)
-            for one in order.ravel().tolist()
+            sampled_divergence(self.sampling_probability, shift, order_of_moment, replaced)
+            for order_of_moment in order.ravel().tolist()
         ]
         return np.array(values).reshape(order.shape)[()]
 

@@ -38,10 +38,11 @@ def shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else printable(str(value))
 
 
-def mu_in_words(guarantee: Guarantee, of: str = "") -> str:
-    """Return the mu of Gaussian differential privacy, ``of`` after it, and with what it may fail.
+def mu_in_words(guarantee: Guarantee, after: str = "") -> str:
+    """Return the mu of Gaussian differential privacy, and the probability that it fails.
 
-    "" where none is known. Of a guarantee that is not Gaussian it is the least that covers it.
+    ``after`` is written behind mu. "" where none is known. Of a guarantee that is not Gaussian it
+    is the least that covers it.
     """
     failure = float(getattr(guarantee, "failure", 0.0))
     if not isinstance(guarantee, GaussianDP):
@@ -52,7 +53,7 @@ def mu_in_words(guarantee: Guarantee, of: str = "") -> str:
     if mu == math.inf:
         return ""
     fails = f", except with probability {shown(failure)}" if failure else ""
-    return f"{shown(mu)}{of}{fails}" + (f" (regret {shown(regret)})" if regret else "")
+    return f"{shown(mu)}{after}{fails}" + (f" (regret {shown(regret)})" if regret else "")
 
 
 def summary(value: Any) -> Any:

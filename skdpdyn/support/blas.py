@@ -55,7 +55,7 @@ def _openmp_threads():
     """Return how many threads OpenMP would use: at most one a core, or OMP_NUM_THREADS."""
     loaded = _libraries().select(user_api="openmp").lib_controllers
     setting = os.environ.get("OMP_NUM_THREADS", "")
-    limits = [one.num_threads for one in loaded]
+    limits = [library.num_threads for library in loaded]
     limits += [int(setting)] if setting.isdigit() and not loaded else []
     if not (setting and limits):
         limits.append(cpu_count(only_physical_cores=True))

@@ -19,7 +19,7 @@ class Progress:
     ----------
     total : int
         Number of steps of the run, from the plan or from what was released.
-    of : str, default="step"
+    unit : str, default="step"
         Name of the counted things.
     verbose : int, default=0
         0: nothing is told.
@@ -31,16 +31,16 @@ class Progress:
     ...     told(1)
     """
 
-    def __init__(self, total: int, of: str = "step", verbose: Any = 0) -> None:
+    def __init__(self, total: int, unit: str = "step", verbose: Any = 0) -> None:
         self._total = total
-        self._of = of
+        self._unit = unit
         self._is_shown = bool(verbose) and total > 0
         self._bar: Any = None
         self._next = 1  # how many steps are done when something is told again
 
     def __enter__(self) -> Self:
         if self._is_shown:
-            self._bar = _bar(self._total, self._of)
+            self._bar = _bar(self._total, self._unit)
             self._start = time.perf_counter()
         return self
 
@@ -59,7 +59,7 @@ class Progress:
             self._bar.update(done - self._bar.n)
         else:
             seconds = (time.perf_counter() - self._start) * (self._total - done) / done
-            print(f"{self._of} {done} of {self._total}{_time_left(seconds)}", flush=True)
+            print(f"{self._unit} {done} of {self._total}{_time_left(seconds)}", flush=True)
 
 
 def tell_nothing(doing: str, verbose: Any = 0) -> None:

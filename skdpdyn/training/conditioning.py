@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.core import rules
-from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending
+from skdpdyn.core.spending import SEARCH_OCTAVES, SEARCH_RELEASES, Share, Spending
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap, mapping_error
@@ -127,11 +127,11 @@ def shares_of(
     if is_sparse:
         return {DIAGONAL: Share(rules.variances_share(is_sparse))}
     strength = rules.strength_of(n_samples, mu, adjacency)
-    lengths = Share(rules.length_share(strength), COUNTS)
+    lengths = Share(rules.length_share(strength), SEARCH_RELEASES)
     if smooth and n_features <= rules.MOST_MATRIX_COLUMNS:
         moments = {MATRIX: Share(rules.MOMENTS_SHARE), MATRIX_NORM: lengths}
         return {MEAN: Share(rules.MEAN_SHARE), SPREAD: lengths, **moments}
-    shares = {RADIUS: Share(rules.radius_share(strength), COUNTS)}
+    shares = {RADIUS: Share(rules.radius_share(strength), SEARCH_RELEASES)}
     if centred:
         shares |= {MEAN: Share(rules.MEAN_SHARE), SPREAD: lengths}
     shares |= {DIAGONAL: Share(rules.variances_share(is_sparse)), NORM: lengths}
@@ -176,7 +176,7 @@ class Conditioner:
     threshold: float = 1.0
     public_map: RowMap | None = None
     softness: float | None = None
-    octaves: float = OCTAVES
+    octaves: float = SEARCH_OCTAVES
 
     def learn(self, rows: Rows, spending: Spending) -> Rows:
         """Learn the map of the rows and return them under it; ``spending`` records the cost.
@@ -236,7 +236,7 @@ class Conditioner:
         norm = self._quantile(MATRIX_NORM, mapped, high * norm, spending, self.quantile, surely)
         return bounded_spread(mapped.with_norm(norm))
 
-    def _quantile(self, name, rows, high, spending, quantile, least=None, octaves=OCTAVES):
+    def _quantile(self, name, rows, high, spending, quantile, least=None, octaves=SEARCH_OCTAVES):
         """Return a quantile of lengths of rows, or of norms without a map, from ``least`` on.
 
         A sample is enough on the way to the last map, of which steps need all lengths. One

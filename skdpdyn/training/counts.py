@@ -9,7 +9,7 @@ import numpy as np
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss, poisson
-from skdpdyn.core.spending import COUNTS, Share
+from skdpdyn.core.spending import SEARCH_RELEASES, Share
 from skdpdyn.data.base import target_rounding
 from skdpdyn.training.family import TargetUnits
 from skdpdyn.training.parts import (
@@ -65,7 +65,7 @@ class CountUnits(TargetUnits):
         adapts = request.recipe.adapts
         if adapts:
             times = 1 + request.fit_intercept  # around 0, and around the base rate
-            shares[TARGET_SCALE] = Share(times * rules.RATE_SCALE_SHARE, times * COUNTS)
+            shares[TARGET_SCALE] = Share(times * rules.RATE_SCALE_SHARE, times * SEARCH_RELEASES)
         if request.fit_intercept or adapts:
             shares |= shares_of_rate(size, request.has_exposure)
         if not request.fit_intercept:

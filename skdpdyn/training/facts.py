@@ -148,7 +148,7 @@ class TargetRange(Fact):
     def buy(self, reading, facts, spending):
         """See `Fact.buy`."""
         rows = reading.rows(numbers_of)
-        counts = rows.octave_counts("targets"), partial(rows.part_counts, of="targets")
+        counts = rows.octave_counts("targets"), partial(rows.part_counts, source="targets")
         of_rows = rows.n_records, rows.dtype.name
         pairs = bought_ranges(*counts, spending, *of_rows, _RANGES, _FAR, splits_pairs=False)
         return replace(facts, target=self.targets.usable(*pairs[0].tolist()))

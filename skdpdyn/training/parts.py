@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
-from skdpdyn.core.spending import COUNTS, OCTAVES, Share, Spending, total_of
+from skdpdyn.core.spending import SEARCH_OCTAVES, SEARCH_RELEASES, Share, Spending, total_of
 from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
@@ -58,7 +58,7 @@ class RowsMap(Part):
         conditioner = Conditioner(
             n_samples=request.n_samples,
             data_norm=request.radius,
-            octaves=OCTAVES + math.log2(request.room),
+            octaves=SEARCH_OCTAVES + math.log2(request.room),
             shares=dict(spending.shares),
             quantile=length,
             threshold=1.0 if request.bounded else 0.5,
@@ -233,7 +233,7 @@ class NumberUnits(TargetUnits):
         """See `Part.share`."""
         sizes = rules.mean_target_share(request.strength), rules.scale_share(request.strength)
         mean = {TARGET_MEAN: Share(sizes[0])} if request.fit_intercept else {}
-        scale = {TARGET_SCALE: Share(sizes[1], COUNTS)} if request.recipe.maps else {}
+        scale = {TARGET_SCALE: Share(sizes[1], SEARCH_RELEASES)} if request.recipe.maps else {}
         return mean | scale
 
     def learn(self, learning, spending):

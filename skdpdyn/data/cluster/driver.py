@@ -181,7 +181,9 @@ class Session:
         shares: dict[str, _Share] = {}
         for part, place in enumerate(np.searchsorted(ends, middles, side="right")):
             addresses_of_part = holders.get(self._partitions.blocks[part][0].key, ())
-            address = next((one for one in addresses_of_part if one in workers), addresses[place])
+            address = next(
+                (holder for holder in addresses_of_part if holder in workers), addresses[place]
+            )
             shares.setdefault(address, _Share([], address)).parts.append(part)
         return list(shares.values())
 
@@ -213,7 +215,9 @@ class Session:
         """
         if share.address not in workers:
             taken_addresses = [other.address for other in self._shares]
-            share.address = min(workers, key=lambda one: (taken_addresses.count(one), one))
+            share.address = min(
+                workers, key=lambda address: (taken_addresses.count(address), address)
+            )
         lengths = [self._partitions.lengths[part] for part in share.parts]
         blocks = [block for part in share.parts for block in self._partitions.blocks[part]]
         there = {"workers": [share.address], "allow_other_workers": False, "pure": False}

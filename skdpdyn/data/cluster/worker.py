@@ -103,7 +103,7 @@ class Holder:
 
     def _go_on(self):
         """Stop if nobody waits: Dask has dropped this actor."""
-        if not any(one is self for one in list(self._worker.state.actors.values())):
+        if not any(actor is self for actor in list(self._worker.state.actors.values())):
             raise Refusal(FAILED)
 
     def targets(self, encode=None, changes=()):

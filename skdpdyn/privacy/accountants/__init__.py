@@ -169,7 +169,7 @@ def _mixed(mechanism: Mechanism, delta: float, accuracy: float | None) -> Tighte
     if len(names) == 1 and MIXED not in names:
         return None
     guarantee = reduce(
-        lambda one, other: one.compose(other),
+        lambda joint, other: joint.compose(other),
         (best[part].guarantee for part in mechanism.mechanisms),
     )
     return Tightest(

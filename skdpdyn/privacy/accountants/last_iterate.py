@@ -88,8 +88,8 @@ def _(mechanism: NoisyGradientDescent, index: int | None = None) -> GaussianDP:
     log_contraction, sensitivity, noise_std, diameter = _steps(mechanism)
     steps = log_contraction, sensitivity, noise_std
     if all(value.ndim == 0 for value in steps):
-        one = [float(value) for value in steps]
-        mu = _constant_mu(mechanism.n_steps, one[0], one[1], one[2], diameter)
+        step = [float(value) for value in steps]
+        mu = _constant_mu(mechanism.n_steps, step[0], step[1], step[2], diameter)
     else:
         each = [np.broadcast_to(value, mechanism.n_steps) for value in steps]
         mu = _schedule_mu(each[0], each[1], each[2], diameter)

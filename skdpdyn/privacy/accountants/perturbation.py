@@ -192,7 +192,7 @@ class PerturbedObjectiveDP(Guarantee):
             far = _log_two_sided(np.maximum(beyond, self._kink), self.shift)
             logs = [_log_chord(np.minimum(beyond - self._kink, 0.0), far)]
         renyi = RenyiDP(self._renyi_curve(), self.adjacency).delta(epsilon)
-        return [np.minimum(np.exp(np.minimum(one, 0.0)), renyi) for one in logs]
+        return [np.minimum(np.exp(np.minimum(log_delta, 0.0)), renyi) for log_delta in logs]
 
     @property
     def _kink(self) -> float:
