@@ -40,7 +40,7 @@ from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.privacy import Adjacency, composition, least_noise
 from skdpdyn.solvers import SOLVERS, NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt
-from skdpdyn.training.plan import plan
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-2}
@@ -121,7 +121,7 @@ def normal_release(name, options, adjacency, top=None, persons=None):
         classes=[0, 1],
         solver=solver,
     )
-    planned = plan(replace(Purchase.of(model, N_SAMPLES, N_COLUMNS).request, loss=CONSTANT))
+    planned = plan_of(replace(Purchase.of(model, N_SAMPLES, N_COLUMNS).request, loss=CONSTANT))
     what = " ".join([name, *(f"{key}={value}" for key, value in options.items())])
     objective = planned.objective
     record = planned.mechanism

@@ -40,7 +40,7 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.solvers import DPSGD, NoisyGD, ObjectivePerturbation, OutputPerturbation
-from skdpdyn.training.plan import plan
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 
 SCALING = 0.25  # of the intercept column
@@ -195,7 +195,7 @@ def scored(model, pairs, X, y):
 
 def planned(model, shape):
     """Return the record that a fit of this shape would run."""
-    return plan(Purchase.of(model, *shape).request).mechanism
+    return plan_of(Purchase.of(model, *shape).request).mechanism
 
 
 def converged(title, data, asked, epsilon=1.0):

@@ -13,7 +13,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.core.noise import check_random_state
 from skdpdyn.core.schema import apply_schema
-from skdpdyn.core.spending import Share, buying, planned
+from skdpdyn.core.spending import Share, Spending, buying, planned
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.cluster import is_collection
 from skdpdyn.data.local import rows_of
@@ -474,7 +474,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             rows = X if isinstance(X, Rows) else rows_of(X, None, codes, most_rows)
             rows.most_rows = most_rows
             shares, budget = self._plan(n_samples, X.shape[1])
-            with buying(shares, budget, n_samples, self.random_state) as (spending, plan):
+            spending = Spending.seeded(budget, shares, self.random_state)
+            with buying(spending, shares, n_samples) as plan:
                 counts = rows.octave_counts(), rows.part_counts
                 ranges = bought_ranges(*counts, spending, rows.n_records, rows.dtype.name)
             forget_fit(self)

@@ -163,7 +163,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a method of an object in place of its class's",
-        "replaced = any(callable(of) and hasattr(kind, name) for name, of in vars(model).items())",
+        "replaced = any(callable(held) and hasattr(kind, name)"
+        " for name, held in vars(model).items())",
         "replaced = False",
         "tests/test_places.py -k others_see",
     ),

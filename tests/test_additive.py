@@ -33,7 +33,7 @@ from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, compositio
 from skdpdyn.training.additive import read_cells, read_table
 from skdpdyn.training.base import distinct
 from skdpdyn.training.parts import LEVELS
-from skdpdyn.training.plan import plan
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.reading import Beside, read
 
@@ -453,7 +453,7 @@ def test_a_level_of_one_shows_no_more_often_than_is_paid_for(adjacency, rows_of_
     (generator,) = generators(0)
     with read(model, frame, alone, Beside(owners)) as reading:
         purchase = Purchase.of(model, *reading.shape, reading.form)
-        planned = plan(purchase.request)
+        planned = plan_of(purchase.request)
         for _ in range(n_draws):
             spending = Spending(planned.budget, planned.shares, generator)
             columns = purchase.buy(reading, spending).columns

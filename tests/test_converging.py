@@ -38,7 +38,7 @@ from skdpdyn.privacy.rounded import RoundedCurve
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt, conditioned_time
 from skdpdyn.training.conditioning import FittedConditioning
-from skdpdyn.training.plan import plan
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 
 ORDERS = np.array([1.5, 4.0, 40.0, 300.0])
@@ -62,7 +62,7 @@ BOUNDS = {"langevin": langevin, "last_iterate": last_iterate}
 def test_bought_parts_compose_with_a_converging_bound(model, bound, adjacency):
     """By Renyi curves with Langevin's, by mu with the exact one: theirs and nothing more."""
     model = clone(model).set_params(bound=bound, adjacency=adjacency, bounds=(-1, 1))
-    spent = plan(Purchase.of(model, 20_000, 5).request)
+    spent = plan_of(Purchase.of(model, 20_000, 5).request)
     assert spent.request.recipe.maps
     assert spent.bound == bound
     bought, training = spent.mechanism.mechanisms
@@ -123,7 +123,7 @@ def test_theorem_4_sets_steps_and_no_more_noise(adjacency, conditioning):
     model = PrivateLogisticRegression(
         1.0, 1e-6, solver=NoisyGD(n_steps="theorem4"), bound="langevin", adjacency=adjacency
     ).set_params(conditioning=conditioning, **STRONG)
-    spent = plan(Purchase.of(model, 20_000, 5).request)
+    spent = plan_of(Purchase.of(model, 20_000, 5).request)
     record = spent.mechanism
     objective = spent.objective
     training = spent.training

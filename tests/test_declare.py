@@ -36,7 +36,7 @@ from skdpdyn.solvers import OutputPerturbation
 from skdpdyn.training import facts
 from skdpdyn.training.facts import classes_of
 from skdpdyn.training.parts import CLASS_COUNTS
-from skdpdyn.training.plan import plan as plan_of_fit
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 
 
@@ -92,7 +92,7 @@ def test_several_classes_are_those_up_to_the_largest_that_shows():
 def test_facts_have_their_own_share_beside_that_of_the_map():
     """So that their noise is that of their rule, whatever else a planned run buys."""
     model = PrivateLogisticRegression(bound="last_iterate", bounds=None)
-    planned = plan_of_fit(Purchase.of(model, 20_000, 5).request)
+    planned = plan_of(Purchase.of(model, 20_000, 5).request)
     labels = planned.shares[CLASS_COUNTS]
     others = [share for share in planned.shares.values() if share is not labels]
     assert labels.size == rules.class_share(planned.request.strength, 1)

@@ -34,7 +34,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.solvers import ObjectivePerturbation, objective_perturbation
 from skdpdyn.solvers.minimise import largest_rounding
-from skdpdyn.training.plan import plan as planned
+from skdpdyn.training.plan import plan_of as planned
 from skdpdyn.training.purchase import Purchase
 
 ADJACENCIES = list(Adjacency)

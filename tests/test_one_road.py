@@ -14,7 +14,7 @@ from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core.spending import TRAINING
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import composition
-from skdpdyn.training.plan import plan
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.values import Learning
 
@@ -66,8 +66,8 @@ def test_it_takes_forty_lines():
 def test_a_plan_needs_no_data():
     """It is a pure function of a frozen request: the same plan, and what is bought has names."""
     request = Purchase.of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20).request
-    first = plan(request)
-    again = plan(request)
+    first = plan_of(request)
+    again = plan_of(request)
     assert first == again
     assert first.guarantee == PrivateLogisticRegression(classes=[0, 1]).privacy_cost(10_000, 20)
     assert "column means" in first.shares
@@ -119,7 +119,7 @@ def test_a_fit_hands_over_once_and_only_as_declared():
     request = Purchase.of(PrivateLogisticRegression(classes=[0, 1]), 10_000, 20).request
     (reason,) = request.recipe.hands_over
     for wrong in ("it is Monday", reason):
-        learning = Learning(plan(request), None, None, request.recipe)
+        learning = Learning(plan_of(request), None, None, request.recipe)
         if wrong == reason:
             learning.hand_over(reason)
             assert learning.recipe is request.recipe.hands_over[reason]

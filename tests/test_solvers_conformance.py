@@ -40,7 +40,7 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.solvers import SOLVERS, NoisyGD, NoisySGD, Solver
-from skdpdyn.training.plan import plan as planned
+from skdpdyn.training.plan import plan_of as planned
 from skdpdyn.training.purchase import Purchase
 
 pytestmark = pytest.mark.every_case

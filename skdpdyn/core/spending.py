@@ -163,6 +163,12 @@ class Spending:
     _names: list[str] = field(default_factory=list, init=False)
     _records: list[Mechanism] = field(default_factory=list, init=False)
 
+    @classmethod
+    def seeded(cls, budget: Budget, shares: Mapping[str, Share], seed: int | None) -> "Spending":
+        """Return a spending whose noise has a seed, for tests; None for noise of its own."""
+        (generator,) = generators(seed)
+        return cls(budget, shares, generator)
+
     @cached_property
     def mu(self) -> float:
         """The whole budget, as mu of Gaussian differential privacy, and a little less."""
@@ -314,24 +320,21 @@ class Spending:
 
 @contextmanager
 def buying(
+    spending: Spending,
     shares: Mapping[str, Share],
-    budget: Budget,
     n_samples: int,
-    seed: int | Spending | None,
     records: Mapping[str, Mechanism] = MappingProxyType({}),
-) -> Iterator[tuple[Spending, Spent]]:
-    """Yield a spending of these shares and its cost; check at the end that all was spent.
+) -> Iterator[Spent]:
+    """Yield the cost of these shares; check at the end that the spending has bought all of them.
 
     Parameters
     ----------
+    spending : Spending
+        Takes these shares; it may have bought the first of them.
     shares : dict of str to Share
         What each part may take.
-    budget : Budget
-        The whole budget.
     n_samples : int
         Number of records, for warnings.
-    seed : int, Spending or None
-        Seed of the noise, for tests; or a spending that has bought the first of the shares.
     records : dict of str to record, default={}
         Records of shares that buy no plain Gaussian release.
 
@@ -340,12 +343,10 @@ def buying(
     CalibrationError
         If the budget is too extreme, or something else was released than was planned.
     """
-    plan = planned(shares, budget, records)
-    warn_of_weak_budget(budget, n_samples)
-    begun = isinstance(seed, Spending)
-    spending: Any = seed if begun else Spending(budget, shares, *generators(seed))
+    plan = planned(shares, spending.budget, records)
+    warn_of_weak_budget(spending.budget, n_samples)
     spending.shares = shares
-    yield spending, plan
+    yield plan
     if spending.record() != plan.mechanism:
         raise CalibrationError("what was released is not what was planned: please report this")
 

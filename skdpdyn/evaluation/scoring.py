@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.noise import check_random_state, seed_leaks
 from skdpdyn.core.schema import check_relation, facts_of
-from skdpdyn.core.spending import Share, buying, scaled_to
+from skdpdyn.core.spending import Share, Spending, buying, scaled_to
 from skdpdyn.data.files import UnchangedFiles
 from skdpdyn.data.persons import unit_of
 from skdpdyn.evaluation.counts import WEIGHTS, WEIGHTS_SHARE, counted
@@ -184,7 +184,8 @@ def evaluate(
     shares = scores.first | {part.name: Share(part.share) for part in scores.parts}
     if weighed.is_design:
         shares = {WEIGHTS: Share(WEIGHTS_SHARE)} | scaled_to(shares, 1 - WEIGHTS_SHARE)
-    with buying(shares, budget, n_samples, random_state) as (spending, plan):
+    spending = Spending.seeded(budget, shares, random_state)
+    with buying(spending, shares, n_samples) as plan:
         total = weighed.total(spending)
         with silent_arithmetic():
             parts = scores.parts if scores.learn is None else scores.learn(spending, total[0])

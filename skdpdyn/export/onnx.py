@@ -78,7 +78,7 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
         if last is model and any(map(_is_text, model.expansion_.columns)):
             columns = enumerate(model.expansion_.columns)
             kinds = [StringTensorType if _is_text(column) else kind for _, column in columns]
-            rows = [(_input_of(j), of([None, 1])) for j, of in enumerate(kinds)]
+            rows = [(_input_of(j), tensor([None, 1])) for j, tensor in enumerate(kinds)]
             names = model.terms_[1 : 1 + len(rows)]
     for step, converters in steps.items():
         skl2onnx.update_registered_converter(
@@ -90,7 +90,7 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     name = type(last).__name__  # or else it would be random, and no two files alike
     graph = skl2onnx.convert_sklearn(pipeline, name, initial_types=rows, options=options)
     # skl2onnx takes them from a set, whose order is another in each process
-    imports = sorted(graph.opset_import, key=lambda one: one.domain)
+    imports = sorted(graph.opset_import, key=lambda opset: opset.domain)
     del graph.opset_import[:]
     graph.opset_import.extend(imports)
     _name_inputs(graph, names)
@@ -108,11 +108,11 @@ def _input_of(j):
 def _name_inputs(graph, names):
     """Give the inputs of a graph names of columns; in parentheses, where a tensor has the name."""
     inside = [name for node in graph.graph.node for name in (*node.input, *node.output)]
-    inside += [one.name for one in (*graph.graph.initializer, *graph.graph.output)]
+    inside += [tensor.name for tensor in (*graph.graph.initializer, *graph.graph.output)]
     reserved = {"", *inside}
     names = dict(zip(map(_input_of, range(len(names))), distinct(names, reserved), strict=True))
-    for one in graph.graph.input:
-        one.name = names[one.name]
+    for tensor in graph.graph.input:
+        tensor.name = names[tensor.name]
     for node in graph.graph.node:
         node.input[:] = [names.get(name, name) for name in node.input]
 
@@ -235,9 +235,9 @@ def _convert_cut(scope, operator, container):
     rows = operator.inputs[0]
     version = {"op_version": container.target_opset}
     dtype = guess_numpy_type(rows.type)
-    numbers = (np.reshape(of, (-1, 1)) for of in (model.coef_, model.intercept_))
-    coef, intercept = (of.astype(dtype) for of in numbers)
-    low, high = (np.array([[of]], dtype) for of in (model.low, model.high))
+    numbers = (np.reshape(values, (-1, 1)) for values in (model.coef_, model.intercept_))
+    coef, intercept = (values.astype(dtype) for values in numbers)
+    low, high = (np.array([[end]], dtype) for end in (model.low, model.high))
     raw = OnnxAdd(OnnxMatMul(rows, coef, **version), intercept, **version)
     cut = OnnxMax(OnnxMin(raw, high, **version), low, output_names=operator.outputs, **version)
     cut.add_to(scope, container)
@@ -277,18 +277,19 @@ def _convert_terms(scope, operator, container):
     row_map = explainer.row_map
     dtype = np.float64 if _number_type(operator) is DoubleTensorType else np.float32
     version = {"op_version": container.target_opset}
-    tables, starts, one, other = _tables_of_columns(explainer)
+    tables, starts, first_factors, second_factors = _tables_of_columns(explainer)
     columns = enumerate(zip(expansion.columns, tables, strict=True))
     read = []
-    for j, (column, of) in columns:
+    for j, (column, table) in columns:
         # the columns of one array of numbers, or an input for each
         tensor, place = (inputs[0], j) if len(inputs) < len(tables) else (inputs[j], 0)
         values = OnnxGather(tensor, np.array([place]), axis=1, **version)
-        read.append(_read_cells(values, column, of, dtype, version))
+        read.append(_read_cells(values, column, table, dtype, version))
     read = OnnxConcat(*read, axis=1, **version)
     parts = [read]
-    if one:
-        places = (OnnxGather(read, np.array(of), axis=1, **version) for of in (one, other))
+    if first_factors:
+        factors = first_factors, second_factors
+        places = (OnnxGather(read, np.array(cells), axis=1, **version) for cells in factors)
         parts.append(OnnxMul(*places, **version))
     of_terms, of_lengths = _matrices_of_parts(explainer, starts)
 
@@ -317,7 +318,7 @@ def _tables_of_columns(explainer):
     n_outputs = len(explainer.weights)
     numbers = np.hstack([explainer.weights[:, : expansion.n_cells].T, expansion.low])
     cells = np.split(numbers, expansion.starts[1:-1])
-    tables = [np.hstack(of) for of in zip(cells, expansion.tables, strict=True)]
+    tables = [np.hstack(parts) for parts in zip(cells, expansion.tables, strict=True)]
     starts = np.append(0, np.cumsum([table.shape[1] for table in tables]))
     of_column = np.searchsorted(expansion.low_starts, expansion.places, side="right") - 1
     low = starts[of_column] + n_outputs + expansion.places - expansion.low_starts[of_column]

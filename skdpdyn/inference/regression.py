@@ -15,7 +15,7 @@ from sklearn.base import clone
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import NumberColumn, bounds_by_column
 from skdpdyn.core.losses import IDENTITY
-from skdpdyn.core.noise import check_random_state, generators
+from skdpdyn.core.noise import check_random_state
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.schema import Schema, apply_schema, check_relations, facts_of, said_of
 from skdpdyn.core.spending import Share, Spending, buying, total_of
@@ -318,7 +318,7 @@ def _declared(model, declared, bounds, categories):
     schema = declared["schema"]
     facts = facts_of(model.schema if schema is None else schema)
     declared = {
-        name: of for name, of in declared.items() if of is not None and hasattr(model, name)
+        name: fact for name, fact in declared.items() if fact is not None and hasattr(model, name)
     }
     apply_schema(model.set_params(**declared)).set_params(bounds=None)
     bounds = facts.get("bounds") if bounds is None else bounds
@@ -404,11 +404,11 @@ class Units:
         """Return units of columns within bounds; without an intercept nothing takes a shift up."""
         if not intercept:
             bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
-        pairs = [pair for of in products for pair in of]
+        pairs = [pair for pairs_of_product in products for pair in pairs_of_product]
         size = len(bounds)
         n_long = size - sum(max(len(group) - 1, 0) for group in one_hot)
         ends = [np.outer(bounds[i], bounds[j]) for i, j in pairs]
-        bounds = np.vstack([bounds, *([of.min(), of.max()] for of in ends)])
+        bounds = np.vstack([bounds, *([corners.min(), corners.max()] for corners in ends)])
         slopes = np.diag(2 / np.diff(bounds)[:, 0])
         shifts = -bounds.sum(axis=1)
         shifts = shifts / np.diff(bounds)[:, 0]
@@ -480,8 +480,12 @@ class Columns:
             most = self.cells.most_columns(strength)
             sizes = dict.fromkeys(self.cells.keys, most)
             every = zip(self.cells.keys, self.cells.levels, strict=True)
-            sizes |= {key: min(one.n_cells, most) for key, one in every if not is_open(one)}
-        return most + sum(math.prod(sizes.get(key, 1) for key in of) for of in self.interactions)
+            sizes |= {
+                key: min(levels.n_cells, most) for key, levels in every if not is_open(levels)
+            }
+        return most + sum(
+            math.prod(sizes.get(key, 1) for key in keys) for keys in self.interactions
+        )
 
     def ready(
         self, model: Any, rows: LocalRows, reading: Reading, facts: Facts, spending: Spending
@@ -490,7 +494,11 @@ class Columns:
         rows = copy(rows)
         one_hot = self.one_hot
         levels = None
-        ends = [(one.low, one.high) for one in facts.columns if isinstance(one, NumberColumn)]
+        ends = [
+            (column.low, column.high)
+            for column in facts.columns
+            if isinstance(column, NumberColumn)
+        ]
         bounds = np.reshape(ends, (-1, 2)).astype(float)
         names = list(getattr(model, "feature_names_in_", range(rows.shape[1])))
         places = {name: [j] for j, name in enumerate(names)}
@@ -512,7 +520,11 @@ class Columns:
         if self.cells is not None or len(self.interactions):
             pairs = [list(product(places[a], places[b])) for a, b in self.interactions]
             names = [str(name) if isinstance(name, str) else f"x{name}" for name in names]
-            names += [f"{names[i]} x {names[j]}" for of in pairs for i, j in of]
+            names += [
+                f"{names[i]} x {names[j]}"
+                for pairs_of_product in pairs
+                for i, j in pairs_of_product
+            ]
             model.feature_names_in_ = np.array(names, dtype=object)
             model.n_features_in_ = len(names)
         units = Units.of(bounds, one_hot, bool(model.fit_intercept), pairs)
@@ -551,7 +563,7 @@ class _Fit:
     robust: bool
     target: Target
     facts: Facts
-    begun: Spending
+    spending: Spending
     purchase: Purchase
 
     @classmethod
@@ -566,8 +578,8 @@ class _Fit:
         shares = purchase.request.facts.spent
         if LEVELS in shares:
             budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
-        begun = Spending(budget, shares, *generators(model.random_state))
-        facts = purchase.buy(replace(reading, X=columns.table), begun)
+        spending = Spending.seeded(budget, shares, model.random_state)
+        facts = purchase.buy(replace(reading, X=columns.table), spending)
         target = reading.target(model, facts)
         rows: Any = reading.learnt_rows(target)
         likelihood = _likelihood(model, target, facts, rows)
@@ -576,7 +588,17 @@ class _Fit:
         if facts.total is not None and not reading.equal_rows and reading.weights is None:
             rows = rows.with_total(facts.total)
         return cls(
-            model, reading, rows, likelihood, columns, unit, robust, target, facts, begun, purchase
+            model,
+            reading,
+            rows,
+            likelihood,
+            columns,
+            unit,
+            robust,
+            target,
+            facts,
+            spending,
+            purchase,
         )
 
     @property
@@ -589,7 +611,7 @@ class _Fit:
         model = self.model
         rows = self.rows
         intercept = bool(self.model.fit_intercept)
-        budget = self.begun.budget
+        budget = self.spending.budget
         n_samples = rows.n_records
         equal = self.reading.equal_rows
         adds_up = not equal and self.reading.weights is None
@@ -605,7 +627,8 @@ class _Fit:
             equal and self.likelihood == ClassLikelihood(2) and 1 < rows.most_rows <= MOST_ROWS
         )
         spread = 1 / rows.most_rows if equal else 1.0
-        with buying(shares, budget, n_samples, self.begun, records) as (spending, plan):
+        spending = self.spending
+        with buying(spending, shares, n_samples, records) as plan:
             rows, columns, levels = self.columns.ready(
                 model, rows, self.reading, self.facts, spending
             )
@@ -684,19 +707,19 @@ class _Fit:
         attributes = self.attributes
         if isinstance(self.likelihood, ClassLikelihood):
             first, second, *others = attributes["classes_"]
-            of = f"log odds of {'classes' if others else f'y == {second}'} against {first}"
+            target = f"log odds of {'classes' if others else f'y == {second}'} against {first}"
         elif isinstance(self.likelihood, CountLikelihood):
-            of = f"logarithm of the rate of counts up to {attributes['target_bounds_'][1]:g}"
+            target = f"logarithm of the rate of counts up to {attributes['target_bounds_'][1]:g}"
         else:
             low, high = attributes["target_bounds_"]
-            of = f"expectation of y within [{low:g}, {high:g}]"
+            target = f"expectation of y within [{low:g}, {high:g}]"
         by = (
             "least squares"
             if isinstance(self.likelihood, NumberLikelihood)
             else "maximum likelihood"
         )
         return (
-            f"Coefficients of the {of}, by {by} without penalty, in the population "
+            f"Coefficients of the {target}, by {by} without penalty, in the population "
             "that the records were drawn from; cells beyond their bounds count as these, and rows "
             "far from others weigh less."
             + " Records weigh as sample_weight says."

@@ -31,7 +31,7 @@ from skdpdyn.training.base import (
 from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, refuse_elsewhere, weights_in_fit
-from skdpdyn.training.plan import plan
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.start import NUMBERS
@@ -357,7 +357,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         CalibrationError
             If no noise is known to meet the budget.
         """
-        return plan(Purchase.of(apply_schema(copy(self)), n_samples, n_features).request).guarantee
+        request = Purchase.of(apply_schema(copy(self)), n_samples, n_features).request
+        return plan_of(request).guarantee
 
     def family_of(self, public: Any) -> Family:
         """Return the family, given the public facts of targets.

@@ -102,14 +102,20 @@ def may_learn_levels(model: Any, columns: Sequence[NumberColumn | Levels] | None
         return False
     categories = model.categories
     may = any(map(is_auto, categories.values() if isinstance(categories, dict) else [categories]))
-    return may or any(isinstance(one, OpenLevels) for one in columns or ())
+    return may or any(isinstance(column, OpenLevels) for column in columns or ())
 
 
 def as_parameters(columns: Sequence[NumberColumn | Levels], keys: Iterable[Any]) -> dict[str, Any]:
     """Return columns as the parameters that say the same, which cost nothing; none is open."""
     named = list(zip(keys, columns, strict=True))
-    levels = {key: Levels(one.levels, one.learnt) for key, one in named if isinstance(one, Levels)}
-    bounds = {key: (one.low, one.high) for key, one in named if isinstance(one, NumberColumn)}
+    levels = {
+        key: Levels(column.levels, column.learnt)
+        for key, column in named
+        if isinstance(column, Levels)
+    }
+    bounds = {
+        key: (column.low, column.high) for key, column in named if isinstance(column, NumberColumn)
+    }
     return {"bounds": bounds, "categories": levels}
 
 
@@ -231,7 +237,9 @@ def expand(
     if not is_auto(model.interactions):
         return replace(expansion, pairs=pairs, order=max(orders, default=2))
     rich = (replace(expansion, pairs=pairs, order=order) for order in orders)
-    return next((one for one in rich if one.n_features <= rules.MOST_MATRIX_COLUMNS), expansion)
+    return next(
+        (richer for richer in rich if richer.n_features <= rules.MOST_MATRIX_COLUMNS), expansion
+    )
 
 
 def _lent(model):
@@ -473,7 +481,7 @@ def streamed_table(model: Any, source: StreamedRows) -> tuple[Table, np.ndarray]
     names = source.feature_names
     (n_rows, n_features) = source.shape
     columns = _as_lent(model, public_columns(model, n_features, names, None), names)
-    if any(isinstance(one, OpenLevels) for one in columns):
+    if any(isinstance(column, OpenLevels) for column in columns):
         raise ValueError(
             "categories='auto': levels are not looked for in rows that are read in order. Pass "
             "the rows as X and y"

@@ -420,7 +420,9 @@ def described(kind: type) -> str | None:
             for text in (getattr(vars(base).get("__init__"), "__doc__", ""), vars(base)["__doc__"]):
                 for entries in section.findall(inspect.cleandoc(text or "") + "\n"):
                     entries = re.findall(_ENTRY, entries, re.MULTILINE)
-                    entry_of |= {one.partition(" : ")[0]: f"{one.rstrip()}\n" for one in entries}
+                    entry_of |= {
+                        entry.partition(" : ")[0]: f"{entry.rstrip()}\n" for entry in entries
+                    }
         if title == "Parameters":
             names = {name: name.partition(",")[0].lstrip("*") for name in entry_of}
             described_names = [name for name in entry_of if names[name] in order]

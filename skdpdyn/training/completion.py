@@ -12,7 +12,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.losses import squared
 from skdpdyn.core.noise import check_random_state, seed_leaks, source_of
 from skdpdyn.core.schema import Schema, Source, check_relation, facts_of
-from skdpdyn.core.spending import buying, scaled_to, total_of
+from skdpdyn.core.spending import Spending, buying, scaled_to, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import unit_of
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
@@ -95,7 +95,9 @@ class CompleteSchema(Schema):
             guarantee,
             delta=self.delta_,
             bound="composition",
-            alternatives={name: of for name, of in others.items() if name != "composition"},
+            alternatives={
+                name: guarantee for name, guarantee in others.items() if name != "composition"
+            },
             assumed=Assumed(public, source_of(self.leaks_), self.leaks_, bought),
         )
 
@@ -202,12 +204,13 @@ def complete_schema(
             budget = replace(budget, reserved=rules.FAILURE_SHARE * budget.delta)
         strength = strength_of(budget, n_samples)
         of_facts = {fact.name: fact.shares(strength) for fact in open_facts}
-        every = {name: of for shares in of_facts.values() for name, of in shares.items()}
+        every = {name: share for shares in of_facts.values() for name, share in shares.items()}
         shares = scaled_to(every, 1.0)
         most_rows = 1 if groups is None else reading.most_rows
         records = _records(open_facts, shares, budget, most_rows)
         facts = Facts(target, reading.X.columns)
-        with buying(shares, budget, n_samples, random_state, records) as (spending, plan):
+        spending = Spending.seeded(budget, shares, random_state)
+        with buying(spending, shares, n_samples, records) as plan:
             for fact in open_facts:
                 facts = fact.buy(reading, facts, spending)
     parameter = "target_bounds" if isinstance(facts.target, tuple) else "classes"
@@ -255,4 +258,4 @@ def _records(
 ) -> dict[str, Mechanism]:
     """Return the records of releases that are not plain Gaussian ones."""
     of_facts = [fact.records(shares, budget, most_rows) for fact in open_facts]
-    return {name: record for of in of_facts for name, record in of.items()}
+    return {name: record for records in of_facts for name, record in records.items()}

@@ -10,6 +10,7 @@ mu^2 are public numbers.
 import math
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -145,6 +146,16 @@ def pays_for_matrix(n_samples: int, n_features: int, mu: float, adjacency: Adjac
     return rules.strength_of(n_samples, mu, adjacency) >= rules.matrix_strength(n_features)
 
 
+class _Whitening(NamedTuple):
+    """A triangular inverse root of a second moment, and bounds of the rows under it."""
+
+    matrix: np.ndarray
+    high: float  # bound on the norm of rows
+    moment: float  # about their largest second moment
+    alike: float  # that of almost all directions if these are alike, else 0
+    least: float | None  # the least that the quantile of norms can be; None: not known
+
+
 @dataclass(frozen=True)
 class Conditioner:
     """Public plan of conditioning, known before it sees a record.
@@ -227,13 +238,14 @@ class Conditioner:
             weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
-        matrix, high, least, alike, surely = self._matrix(weighted, spending)
-        weights = matrix * (scales / radius)
-        moments = (least * norm**2, alike * norm**2)
-        row_map = RowMap(mean, weights, high * norm, radius, moment=moments[0], alike=moments[1])
-        mapped = rows.with_map(row_map)
-        surely = None if surely is None else surely * norm
-        norm = self._quantile(MATRIX_NORM, mapped, high * norm, spending, self.quantile, surely)
+        whitening = self._matrix(weighted, spending)
+        weights = whitening.matrix * (scales / radius)
+        high = whitening.high * norm
+        moment = whitening.moment * norm**2
+        alike = whitening.alike * norm**2
+        mapped = rows.with_map(RowMap(mean, weights, high, radius, moment=moment, alike=alike))
+        least = None if whitening.least is None else whitening.least * norm
+        norm = self._quantile(MATRIX_NORM, mapped, high, spending, self.quantile, least)
         return bounded_spread(mapped.with_norm(norm))
 
     def _quantile(self, name, rows, high, spending, quantile, least=None, octaves=SEARCH_OCTAVES):
@@ -243,16 +255,16 @@ class Conditioner:
         record moves a count of public places by 1, as it does one of all rows.
         """
         order = MATRIX_NORM, NORM, SPREAD, RADIUS
-        last = next(one for one in order if one in self.shares)
+        last = next(bought for bought in order if bought in self.shares)
         part = math.inf
         n_rows = rows.mass
         if name != last:
             enough = rules.sampled_lengths(spending.noise_multiplier(name), quantile)
             part, n_sampled = rows.sample(enough)
             n_rows *= min(n_sampled / self.n_samples, 1.0)
-        of = "norms" if rows.map is None else "lengths"
+        quantity = "norms" if rows.map is None else "lengths"
         keep = name == last and rows.map is not None
-        counts = partial(rows.counts, of, part=part, keep=keep)
+        counts = partial(rows.counts, quantity, part=part, keep=keep)
         if least is not None:
             octaves = min(max(math.log2(high / least), 0.25), octaves)
         return spending.quantile(name, counts, high, quantile, n_rows, octaves)
@@ -271,11 +283,7 @@ class Conditioner:
         return scales, length * math.sqrt(variances.size * least)
 
     def _matrix(self, rows, spending):
-        """Return a triangular inverse root of the second moment, and bounds of its rows.
-
-        A bound on their norm, about their largest second moment, that of almost all directions if
-        these are alike, and the least that their quantile can be; None: not known.
-        """
+        """Return a triangular inverse root of the second moment, and bounds of its rows."""
         n_features = rows.shape[1]
         sensitivity = spending.per_square + rows.sum_rounding()
         inside = True if self.softness is None else rows.expansion.mixed
@@ -296,7 +304,8 @@ class Conditioner:
         rms = math.sqrt(n_features * least)
         high = min(float(scales.max()), rules.longest_kept(self.quantile) * rms)
         # true without the noise, too
-        return matrix, high, least, least * float(variances.min() >= 2 * least), None
+        alike = least * float(variances.min() >= 2 * least)
+        return _Whitening(matrix, high, least, alike, None)
 
     def _softened(self, moment, expansion):
         """Return the result of `_matrix`, with soft weights in place of a threshold, by block.
@@ -315,11 +324,11 @@ class Conditioner:
                 together = np.linalg.eigvalsh(of_lowest / np.outer(sizes, sizes))[-1]
             added += max(float(together), 1.0)
         for block in blocks:
-            of = np.ix_(block, block)
+            cells = np.ix_(block, block)
             with one_blas_thread():
-                eigenvalues, vectors = np.linalg.eigh(moment[of])
+                eigenvalues, vectors = np.linalg.eigh(moment[cells])
                 scales = np.sqrt(self.softness / (np.maximum(eigenvalues, 0.0) + self.softness))
-                matrix[of] = np.linalg.qr((vectors * scales).T, mode="r")
+                matrix[cells] = np.linalg.qr((vectors * scales).T, mode="r")
             left.append(np.maximum(eigenvalues, 0.0) * scales**2)
             signed.append(eigenvalues * scales**2)  # noise adds up to nothing
         variances = np.concatenate(left)
@@ -327,7 +336,7 @@ class Conditioner:
         rms = math.sqrt(float(np.sum(variances)))
         high = min(1.0, rules.longest_kept(self.quantile) * rms)
         surely = rules.LEAST_LENGTH * math.sqrt(max(float(np.sum(np.concatenate(signed))), 1e-12))
-        return matrix, high, added * alike, alike, surely
+        return _Whitening(matrix, high, added * alike, alike, surely)
 
     def _learn_sparse(self, rows, spending):
         n_features = rows.shape[1]

@@ -177,17 +177,17 @@ class ColumnRanges(Fact):
         """See `Fact.buy`."""
         rows = reading.rows()
         pairs = self.pairs.copy()
-        of = np.isnan(self.pairs[:, 0])
+        is_open = np.isnan(self.pairs[:, 0])
 
         def parts(ends, split):
             all_ends = np.zeros_like(pairs)
-            is_split = np.zeros_like(of)
-            all_ends[of] = ends
-            is_split[of] = split
-            return rows.part_counts(all_ends, is_split)[of]
+            is_split = np.zeros_like(is_open)
+            all_ends[is_open] = ends
+            is_split[is_open] = split
+            return rows.part_counts(all_ends, is_split)[is_open]
 
-        octaves = rows.octave_counts()[of]
-        pairs[of] = bought_ranges(octaves, parts, spending, rows.n_records, rows.dtype.name)
+        octaves = rows.octave_counts()[is_open]
+        pairs[is_open] = bought_ranges(octaves, parts, spending, rows.n_records, rows.dtype.name)
         return replace(facts, ranges=Ranges(*pairs.T))
 
 
@@ -217,7 +217,7 @@ class TableBounds(Fact):
             columns[j] = NumberColumn(low, high)
         return replace(facts, columns=tuple(columns))
 
-    def _counts(self, reading, of):
+    def _counts(self, reading, counts_in):
         """Return sums over portions of rows of counts in the rows of one column."""
         table = reading.X
         unit = 2.0 ** (53 - len(table).bit_length())  # sums of its multiples are exact
@@ -233,7 +233,9 @@ class TableBounds(Fact):
                 weight=None if weights is None else weights[part],
             )
             rows = (rows_in(numbers_of_column(j)[:, None]) for j in self.places)
-            total = total + np.vstack([of(k, one) for k, one in enumerate(rows)])
+            total = total + np.vstack(
+                [counts_in(k, rows_of_column) for k, rows_of_column in enumerate(rows)]
+            )
         return total
 
 
@@ -264,8 +266,10 @@ class ColumnLevels(Fact):
         most_levels = 1 if reading.persons is None else reading.most_rows
         shows = spending.vocabulary(LEVELS, counts, len(seen), most_levels)
         columns = list(facts.columns)
-        for j, (column, _), of in zip(self.places, seen, np.split(shows, ends[:-1]), strict=True):
-            columns[j] = kept(column, of)
+        for j, (column, _), shown in zip(
+            self.places, seen, np.split(shows, ends[:-1]), strict=True
+        ):
+            columns[j] = kept(column, shown)
         return replace(facts, columns=tuple(columns))
 
     def records(self, shares, budget, most_rows):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.noise import check_random_state, generators
+from skdpdyn.core.noise import check_random_state
 from skdpdyn.core.schema import apply_schema, check_relations
 from skdpdyn.core.spending import TRAINING, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
@@ -18,7 +18,7 @@ from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked
 from skdpdyn.training.parts import CLASS_COUNTS
-from skdpdyn.training.plan import plan
+from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase, schema_of
 from skdpdyn.training.reading import Beside, Reading, read
 from skdpdyn.training.request import request_of
@@ -37,15 +37,15 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
             check_persons(model)
         # Stage 1: what is public of the table, all of it
         purchase = Purchase.of(model, *reading.shape, reading.form, reading.y)
-        declared = plan(purchase.request)
+        declared = plan_of(purchase.request)
         _check_run(model, declared, reading)
         warn_of_weak_budget(declared.budget, declared.request.n_samples)
-        spending = Spending(declared.budget, declared.shares, *generators(model.random_state))
+        spending = Spending.seeded(declared.budget, declared.shares, model.random_state)
         facts = purchase.buy(reading, spending)
         # Stage 2: the fit of somebody who has given all facts
         planned = declared
         if purchase.open:
-            planned = plan(request_of(model, *reading.shape, reading.form, facts))
+            planned = plan_of(request_of(model, *reading.shape, reading.form, facts))
         learning = learn(model, planned, reading, spending)
         _publish(model, learning, spending, unit)
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None

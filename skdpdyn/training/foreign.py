@@ -141,7 +141,7 @@ def answers_by_row(model: Any) -> bool:
 def _is_plain(model):
     """Return whether an object has no function of a user: a parameter, or instead of a method."""
     kind = type(model)
-    replaced = any(callable(of) and hasattr(kind, name) for name, of in vars(model).items())
+    replaced = any(callable(held) and hasattr(kind, name) for name, held in vars(model).items())
     return not replaced and getattr(model, "func", None) is None
 
 

@@ -32,16 +32,16 @@ class Originals:
 
     def add(self, *given: Any) -> None:
         """Take up arrays; others, such as lists and arrays of objects, are read once."""
-        for one in given:
-            array = _array_of(one)
+        for rows in given:
+            array = _array_of(rows)
             if array is not None and not array.dtype.hasobject:
                 self._as_read.append((array, fingerprint(array)))
 
     def add_finite(self, *arrays: np.ndarray) -> bool:
         """Take up arrays of floats or integers, if all numbers are finite; return whether so."""
         for array in arrays:
-            of = finite_fingerprint if array.dtype.kind == "f" else fingerprint
-            found = of(array)
+            digest = finite_fingerprint if array.dtype.kind == "f" else fingerprint
+            found = digest(array)
             if found is None:
                 return False
             self._as_read.append((array, found))

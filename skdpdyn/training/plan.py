@@ -27,7 +27,7 @@ _GIVEN = {
 _LARGEST_STRENGTH = 2.0**39  # sums of all records are beyond what `largest_point` takes from here
 
 
-def plan(request: Request) -> Plan:
+def plan_of(request: Request) -> Plan:
     """Return the plan of a fit, from public numbers alone.
 
     What is spent depends neither on ``is_sparse`` nor on any value of a record.

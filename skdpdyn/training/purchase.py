@@ -172,14 +172,14 @@ def schema_of(model: Any, facts: Facts, parameter: str, names: Any = None) -> Sc
     if names is None:
         names = getattr(model, "feature_names_in_", range(len(columns)))
     named = dict(zip(names, columns, strict=False))
-    numbers = {key: of for key, of in named.items() if isinstance(of, NumberColumn)}
-    levels = {key: of for key, of in named.items() if isinstance(of, Levels)}
+    numbers = {key: column for key, column in named.items() if isinstance(column, NumberColumn)}
+    levels = {key: column for key, column in named.items() if isinstance(column, Levels)}
     kinds = dict.fromkeys(numbers, NUMBER)
-    kinds |= {key: TEXT for key, of in levels.items() if of.learnt}
-    kinds |= {key: FLAG for key, of in levels.items() if of == FLAGS}
+    kinds |= {key: TEXT for key, column in levels.items() if column.learnt}
+    kinds |= {key: FLAG for key, column in levels.items() if column == FLAGS}
     return Schema(
-        bounds={key: (of.low, of.high) for key, of in numbers.items()} or None,
-        categories={key: of.levels for key, of in levels.items()} or None,
+        bounds={key: (column.low, column.high) for key, column in numbers.items()} or None,
+        categories={key: column.levels for key, column in levels.items()} or None,
         types=kinds or None,
         **{parameter: target},
     )
@@ -195,7 +195,7 @@ def _times(bought, factor):
     if factor == 1:
         return bought
     return {
-        fact: {name: Share(of.size * factor, of.n_releases) for name, of in shares.items()}
+        fact: {name: Share(share.size * factor, share.n_releases) for name, share in shares.items()}
         for fact, shares in bought.items()
     }
 

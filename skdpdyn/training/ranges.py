@@ -281,7 +281,7 @@ def _folded(cells, least, is_small):
     first, last = pair
     likely = _BESIDE * math.sqrt(last - first + 1)
     has_positive, has_negative = (
-        float(np.sum(of[first : last + 1])) > likely for of in (positive, negative)
+        float(np.sum(sizes[first : last + 1])) > likely for sizes in (positive, negative)
     )
     start = zero - 1 - last if has_negative else zero + 1 + first
     return start, zero + 1 + last if has_positive else zero - 1 - first

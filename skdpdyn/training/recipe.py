@@ -299,7 +299,11 @@ def recipe_of(request: Request) -> Recipe:
     if not adapts:
         return PLANNED
     parameters = request.start, request.public_map, request.expansion, request.clip
-    free = request.picks and not request.is_sparse and all(one is None for one in parameters)
+    free = (
+        request.picks
+        and not request.is_sparse
+        and all(parameter is None for parameter in parameters)
+    )
     if not (request.loss.quadratic and free):
         return MAPPED
     pays = request.strength >= rules.products_strength(request.n_features)

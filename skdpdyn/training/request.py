@@ -137,8 +137,10 @@ def _with_map_of_start(request, start):
     return replace(request, conditioning=row_map) if suits else request
 
 
-def _alike(one, other):
-    return one is other or (None not in (one, other) and np.array_equal(one.pairs, other.pairs))
+def _alike(ranges, others):
+    return ranges is others or (
+        None not in (ranges, others) and np.array_equal(ranges.pairs, others.pairs)
+    )
 
 
 def _start_of(model, solver, n_features, loss):

@@ -81,9 +81,10 @@ def leaks_of(sources: Iterable[Source]) -> tuple[str, ...]:
 def facts_of(sources: tuple[Source, ...]) -> tuple[str, ...]:
     """Return the lines of a report on sources that were paid for."""
     return tuple(
-        f"{one.label} of {one.guarantee}, paid for by that guarantee, which is not in this one"
-        for one in sources
-        if one.guarantee is not None
+        f"{source.label} of {source.guarantee}, paid for by that guarantee, which is not in this "
+        "one"
+        for source in sources
+        if source.guarantee is not None
     )
 
 

@@ -404,7 +404,7 @@ def are_labels(labels: np.ndarray, source: Any = None) -> bool:
     ``source`` is what they were made of, where numpy may have made strings of numbers.
     """
     source = np.asarray(labels if source is None else source, dtype=object)
-    kinds = {isinstance(one, str) for one in source.ravel()}
+    kinds = {isinstance(label, str) for label in source.ravel()}
     nameless = labels.dtype.kind == "f" and not np.all(np.isfinite(labels))
     return labels.ndim == len(kinds) == 1 and labels.dtype.kind in "biufUO" and not nameless
 

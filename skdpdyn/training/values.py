@@ -184,12 +184,12 @@ class Facts:
     @property
     def spent(self) -> dict[str, Share]:
         """The shares by name."""
-        return {name: share for of in self.bought.values() for name, share in of.items()}
+        return {name: share for shares in self.bought.values() for name, share in shares.items()}
 
     @property
     def parts_of_mu(self) -> dict[str, float]:
         """The part of mu^2 that each fact takes."""
-        return {fact: total_of(of.values()) for fact, of in self.bought.items()}
+        return {fact: total_of(shares.values()) for fact, shares in self.bought.items()}
 
 
 @dataclass(frozen=True)
