@@ -78,6 +78,18 @@ MUTATIONS = [
         "tests/test_stages.py -k who_gave",
     ),
     Mutation(
+        "one fit takes dependent games for independent ones",
+        'if getattr(fitted, "fit_intercept", True) or getattr(record, "names", None) is not None:',
+        'if getattr(record, "names", None) is not None:',
+        "tests/test_one_fit.py -k not_independent",
+    ),
+    Mutation(
+        "a bound without independence forgets wrong guesses",
+        "caught += (t - 1) / (n_guessed - t + 1) * (needed - false)",
+        "caught += 2 * (t - 1) / (n_guessed - t + 1) * (needed - false)",
+        "tests/test_one_fit.py -k 'one_loss or few_games'",
+    ),
+    Mutation(
         "an error quotes a list that stands where a parameter should",
         'return repr(value) if few or not value else f"a {kind} of length {len(value)}"',
         "return repr(value)",

@@ -1,4 +1,4 @@
-"""The public audit: true claims pass, and planted bugs are found by both kinds."""
+"""Replays of the public audit: true claims pass, and planted bugs are found."""
 
 from unittest.mock import patch
 
@@ -14,8 +14,8 @@ from skdpdyn import (
     PrivatePoissonRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
-    audit,
 )
+from skdpdyn.audit import allowed, audit, replay, replayed
 from skdpdyn.core.spending import Spending
 from skdpdyn.data import local
 from skdpdyn.data.rows import ball_of
@@ -48,7 +48,7 @@ CONFIGURATIONS = {
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_true_claims_pass_a_replay(name):
-    found = audit.audit(CONFIGURATIONS[name], (20, 2), confidence=1 - CHANCE)
+    found = audit(CONFIGURATIONS[name], (20, 2), confidence=1 - CHANCE)
     assert found.passed, found
     assert found.epsilon == pytest.approx(8.0, rel=1e-3)
     # neighbours are far enough apart that half of a sensitivity shows in some part
@@ -75,23 +75,12 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_planted_bugs_are_found_by_both_kinds(bug):
-    """A canary of 500 fits (mu 4.5 for a claim of 2.4) misses one with a probability below 1e-6."""
+def test_planted_bugs_are_found(bug):
     model, planted = PLANTED[bug]
     with planted:
-        for kind, n_trials in (("replay", None), ("canary", 500)):
-            if kind == "canary" and bug == "noise of sums halved":
-                continue  # no black box sees a small part of a fit
-            found = audit.audit(model, (20, 2), kind=kind, n_trials=n_trials, confidence=0.9)
-            assert not found.passed, found
-            assert "MORE THAN CLAIMED" in str(found)
-
-
-def test_a_true_claim_passes_a_canary():
-    """Failure probability 1e-6, and less than that for a canary that sees nothing."""
-    found = audit.audit(one_step, (20, 2), kind="canary", n_trials=200, confidence=1 - CHANCE)
-    assert found.passed, found
-    assert 0.0 < found.findings[-1].measured < 8.0  # it sees the record, as it may
+        found = audit(model, (20, 2), confidence=0.9)
+    assert not found.passed, found
+    assert "MORE THAN CLAIMED" in str(found)
 
 
 def test_noise_that_is_not_what_it_says_is_found():
@@ -100,42 +89,42 @@ def test_noise_that_is_not_what_it_says_is_found():
     def quiet(point, scale, *more):
         return release(point, np.asarray(scale) / 2, *more)
 
-    release = audit.release
-    with patch.object(audit, "release", quiet):
-        found = audit.over_drawn(3.0, CHANCE)
+    release = replay.release
+    with patch.object(replay, "release", quiet):
+        found = replay.over_drawn(3.0, CHANCE)
     assert found > 1.86
-    assert audit.over_drawn(3.0, CHANCE) < 1
+    assert replay.over_drawn(3.0, CHANCE) < 1
 
 
 def test_what_no_replay_sees_is_refused():
     model = PrivateLogisticRegression(**BUDGET, classes=[0, 1], solver="objective_perturbation")
-    with pytest.raises(UnsupportedMechanismError, match="use kind='canary'"):
-        audit.audit(model, (20, 2))
+    with pytest.raises(UnsupportedMechanismError, match="use kind='one_fit'"):
+        audit(model, (20, 2))
     sizes = {"n_samples": 20, "batch_size": 10, "n_epochs": 1}
     steps_of = {"noise_multiplier": 1.0, "step_size": 1.0, "strong_convexity": 0.1}
     steep = WithoutReplacement(**sizes, **steps_of, smoothness=None)
     with pytest.raises(UnsupportedMechanismError, match="without a known smoothness"):
-        audit.allowed(steep, 1)
+        allowed(steep, 1)
     with pytest.raises(UnsupportedMechanismError, match="int is no record"):
-        audit.allowed(1, 1)
-    with pytest.raises(ValueError, match="kind='x' must be 'replay' or 'canary'"):
-        audit.audit(model, (20, 2), kind="x")
+        allowed(1, 1)
+    with pytest.raises(ValueError, match="kind='x' must be 'replay' or 'one_fit'"):
+        audit(model, (20, 2), kind="x")
     with pytest.raises(ValueError, match="give \\(n_samples, n_features\\)"):
-        audit.audit(model)
+        audit(model)
 
 
 def test_a_scale_that_records_decide_is_refused():
     def run(number):
-        return audit.sys.modules["skdpdyn.core.spending"].release([0.0], number, None)
+        return replay.sys.modules["skdpdyn.core.spending"].release([0.0], number, None)
 
     with pytest.raises(ValueError, match="its scale must be public"):
-        audit.replayed(run, [1.0, 2.0])
+        replayed(run, [1.0, 2.0])
 
 
 def test_a_fitted_model_is_audited_at_its_shape_and_drawn():
     X = np.random.default_rng(0).uniform(-1, 1, (30, 3))
     scaler = PrivateScaler(**BUDGET).fit(X)
-    found = audit.audit(scaler, n_trials=1)
+    found = audit(scaler, n_trials=1)
     assert found.what == "PrivateScaler on 30 x 3"
     ax = found.plot()
     assert len(ax.patches) == 2 * len(found.findings)

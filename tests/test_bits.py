@@ -199,7 +199,7 @@ def lines_that_release():
     for name, called, node in calls_in_package():
         other = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np"
         # an audit releases made-up numbers alone; a table's quantile is that of the normal law
-        other |= name in ("audit.py", "core/noise.py")
+        other |= name in ("audit/replay.py", "core/noise.py")
         other |= called == "quantile" and name.startswith("inference/")
         if called in ("release", "symmetric", "quantile") and not other:
             found.add((name, node.lineno))
@@ -218,10 +218,10 @@ DRAWING = {
     "permutation": "kernels/draws.py solvers/batches.py solvers/output_perturbation.py"
     " model_selection/_splits.py",
     "integers": "kernels/draws.py solvers/batches.py model_selection/_candidates.py"
-    " model_selection/private_search.py",
+    " model_selection/private_search.py audit/one_fit.py",
     # records of audits, which are made up; digits
-    "uniform": "audit.py kernels/release.py",
-    "choice": "audit.py",
+    "uniform": "audit/replay.py kernels/release.py",
+    "choice": "audit/replay.py",
     "spawn": "core/noise.py",
     "urandom": "core/noise.py",
 }

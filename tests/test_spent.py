@@ -42,9 +42,8 @@ from skdpdyn import (
     PrivateLogisticRegression,
     PrivateRidge,
     PrivateSoftmaxRegression,
-    audit,
 )
-from skdpdyn.audit import Listener, allowed, listened
+from skdpdyn.audit import Listener, allowed, listened, replay
 from skdpdyn.core.noise import generators
 from skdpdyn.evaluation import evaluate
 from skdpdyn.model_selection.private_search import SCORE, SHARED, TRIALS
@@ -114,7 +113,7 @@ class Outcomes:
             return point + factor * scale * np.where(np.arange(point.size) > 0, 1.0, -1.0)
         if law == "late" and len(self.calls) < self.n_calls * 2 // 3:
             factor = 1.0
-        drawn = audit.release(point, scale, self.own, distribution)
+        drawn = replay.release(point, scale, self.own, distribution)
         return np.asarray(point + factor * (drawn - point))
 
 
