@@ -1180,6 +1180,12 @@ MUTATIONS = [
         "tests/test_spent.py -k 'evaluate and Logistic'",
     ),
     Mutation(
+        "the rounding of how loud other labels are told is not paid for",
+        "sensitivity *= owned.rounding  # counts are exact",
+        "sensitivity *= 1.0  # counts are exact",
+        "tests/test_rounding.py -k other_labels",
+    ),
+    Mutation(
         "records of other labels weigh as much as others",
         "return rows.weighted_by(~others)",
         "return rows",

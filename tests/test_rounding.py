@@ -19,9 +19,10 @@ from skdpdyn.core.rounding import farthest_iterate, largest_batch, rounding_mu
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
+from skdpdyn.evaluation.counts import Weighed, _tree
 from skdpdyn.kernels import sums
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.privacy import GaussianDP, last_iterate_mu
+from skdpdyn.privacy import Adjacency, GaussianDP, last_iterate_mu
 from skdpdyn.solvers import (
     DPSGD,
     NoisyGD,
@@ -197,6 +198,21 @@ def test_sums_for_conditioning_keep_what_is_rounded_away(monkeypatch):
     terms = [0.125] + [X[-1, 0]] * (N - 16)
     for total in LocalRows(X).column_sums():
         assert distance(total, terms) <= 2 * in_order(0, 64) * eps / 2
+
+
+@pytest.mark.parametrize("n_records", [10**6 + 1, 10**6 + 8])
+def test_counts_of_other_labels_round_within_their_sensitivity(n_records):
+    """A count is exact, but not the root that says how loud it is told."""
+    places = np.full(n_records, 8)  # of no label, behind four bins of each of two
+    of_one = places.copy()
+    of_one[0] = 0
+    parts = [
+        _tree("counts", of, (2, 4), Weighed(n_records), Adjacency.REPLACE_ONE, others=True)
+        for of in (places, of_one)
+    ]
+    moved = [map(Fraction, part.values.tolist()) for part in parts]
+    square = sum((one - other) ** 2 for one, other in zip(*moved, strict=True))
+    assert square <= Fraction(parts[0].sensitivity) ** 2
 
 
 # --- steps ----------------------------------------------------------------------------------------

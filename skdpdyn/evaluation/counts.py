@@ -237,9 +237,10 @@ def _tree(name, places, shape, owned, adjacency, others=False):
     counts = owned.count(places, n_labels * n_bins + others)
     levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
     strategy = np.kron(np.eye(n_labels), np.vstack(levels))
+    sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
     if others:
         strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))
-    sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
+        sensitivity *= owned.rounding  # counts are exact, a root times one is rounded
     return NoisyPart(
         name, strategy @ counts, sensitivity, strategy=strategy, total=owned.public_total
     )
