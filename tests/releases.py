@@ -32,7 +32,9 @@ from skdpdyn import (
     PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
+    Schema,
     audit,
+    complete_schema,
 )
 from skdpdyn.core import rules
 from skdpdyn.core.noise import generators
@@ -535,6 +537,19 @@ def scaled(persons=False):
     return lambda n_features: run
 
 
+def profiled(persons=False):
+    """Return a way out: a private profile of a table of numbers and text, and its labels."""
+
+    def run(data):
+        side = np.where(data.X[:, 0] > 0, "a", "b")
+        X = np.column_stack([data.X.astype(object), side])
+        known = Schema(bounds={0: (-1, 1)}, categories={data.X.shape[1]: "auto"})
+        groups = data.groups if persons else None
+        return complete_schema(X, data.y, schema=known, groups=groups, random_state=0, **BUDGET)
+
+    return lambda n_features: run
+
+
 def searched(model, **options):
     """Return a way out: a search for a clip."""
 
@@ -821,6 +836,8 @@ WAYS_OUT = {
     "ranges of persons": lambda _: lambda data: ranges_alone(data, data.groups),
     "PrivateScaler": scaled(),
     "PrivateScaler persons": scaled(persons=True),
+    "complete_schema": profiled(),
+    "complete_schema persons": profiled(persons=True),
     "PrivateSearchCV": searched(by(NoisyGD(n_steps=3)), holdout=np.arange(N // 2, N)),
     "PrivateSearchCV held out": searched(by(NoisyGD(n_steps=3)), holdout=np.arange(N // 2)),
     "evaluate": evaluated(plain),

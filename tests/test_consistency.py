@@ -29,8 +29,8 @@ from skdpdyn import (
 from skdpdyn.core.losses import HINGE_WIDTH
 from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyUtilityWarning
 from skdpdyn.privacy import GaussianDP, composition
+from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.recipe import CONSTANT
-from skdpdyn.training.request import request_of
 
 N = 200_000
 FEWER = 50_000  # where noise is in proportion
@@ -366,7 +366,7 @@ def test_as_many_records_as_are_asked_for_buy_slopes_and_so_does_as_much_epsilon
 
     def buys(n_samples, epsilon):
         asked = clone(model).set_params(epsilon=epsilon)
-        return request_of(asked, n_samples, 3).recipe is not CONSTANT
+        return Purchase.of(asked, n_samples, 3).request.recipe is not CONSTANT
 
     model = PrivateLogisticRegression(1.0, delta, classes=[False, True])
     with pytest.warns(PrivacyUtilityWarning, match="at most") as heard:
