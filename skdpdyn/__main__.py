@@ -1,6 +1,7 @@
 """``python -m skdpdyn``: facts for a bug report, checks of release folders, compiled kernels.
 
-``check PATH`` checks a release, ``compile`` compiles the kernels of every estimator.
+``check PATH`` checks a release, and with ``--audit`` fits its configuration on made-up data;
+``compile`` compiles the kernels of every estimator.
 """
 
 import argparse
@@ -56,14 +57,17 @@ def facts() -> dict[str, str]:
     }
 
 
-def check(path: Path) -> int:
+def check(path: Path, with_audit: bool = False) -> int:
     """Check a stored report or a release folder, and print the result; return 0 if all agrees."""
     is_folder = path.is_dir()
+    if with_audit and not is_folder:
+        print("--audit is for release folders: a report has no configuration", file=sys.stderr)
+        return 1
     try:
         if is_folder:
-            from skdpdyn.export.io import check_folder  # needs scikit-learn
+            from skdpdyn.export.io import checked_folder  # needs scikit-learn
 
-            report = check_folder(path)
+            report, model = checked_folder(path)
         else:
             report = check_report(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, ImportError) as error:
@@ -85,7 +89,22 @@ def check(path: Path) -> int:
         print("files are those that were written, and the model has this record and this report")
         if (path / "model.pkl").exists():
             print("model.pkl was not opened: a pickle runs code of whoever wrote it")
+        if with_audit:
+            return audited(model)
     return 0
+
+
+def audited(model: Any) -> int:
+    """Fit a model's configuration on made-up data and print claim and limits; 0 if they agree."""
+    from skdpdyn.audit import audit  # slow to load
+
+    try:
+        found = audit(model.set_params(delta=model.delta_), kind="one_fit")
+    except ValueError as error:
+        print(printable(f"not audited: {error}"), file=sys.stderr)
+        return 1
+    print(found)
+    return 0 if found.passed else 1
 
 
 def compile_kernels() -> None:
@@ -144,12 +163,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "check", help="recompute a stored report, or all of a release folder, from what ran"
     )
     checks.add_argument("path", type=Path, help="report.json, or the folder of model.export")
+    checks.add_argument(
+        "--audit",
+        action="store_true",
+        help="fit the configuration of a folder on made-up data too, and print claim and limits",
+    )
     commands.add_parser(
         "compile", help="compile all kernels now, for half a minute, and store them"
     )
     options = parser.parse_args(arguments)
     if options.command == "check":
-        return check(options.path)
+        return check(options.path, options.audit)
     if options.command == "compile":
         compile_kernels()
     for name, value in facts().items():

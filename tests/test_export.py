@@ -30,6 +30,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.__main__ import main
+from skdpdyn.audit import audit
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import CalibrationError, UnsupportedMechanismError
 from skdpdyn.export import io
@@ -298,6 +299,36 @@ def test_a_release_folder_says_what_was_promised(released, capsys):
     assert record == report.to_registry(**DEPLOYMENT)
     plain = pickle.loads((folder / io.PICKLE).read_bytes())
     assert (plain.predict(X) == model.predict(X)).all()
+
+
+def test_an_audit_is_made_of_a_folder_and_kept_in_one(released, tmp_path, capsys):
+    """Failure probability 1e-3 of a true claim, which is at half of it here."""
+    model, folder = released
+    assert main(["check", str(folder), "--audit"]) == 0
+    said = capsys.readouterr().out
+    assert "one fit of PrivateLogisticRegression on 30000 x 30000" in said
+    assert "mu, by the farthest" in said
+    assert main(["check", str(folder / io.REPORT), "--audit"]) == 1
+    assert "no configuration" in capsys.readouterr().err
+    found = audit(model, (20, 2), n_trials=1)
+    kept = model.export(tmp_path / "kept", audit=found)
+    assert (
+        json.loads((kept / io.AUDIT).read_text())["findings"][0]["name"] == found.findings[0].name
+    )
+    assert main(["check", str(kept)]) == 0
+    above = replace(found, findings=(replace(found.findings[0], claimed=1e-9),))
+    with pytest.raises(ValueError, match="more than is claimed"):
+        model.export(tmp_path / "above", audit=above)
+    (kept / io.AUDIT).write_text(json.dumps(above.as_dict()))
+    with pytest.raises(ValueError, match="more than is claimed"):
+        io.check_folder(resealed(kept))
+
+
+def test_a_configuration_without_games_is_not_audited(tmp_path, capsys):
+    pytest.importorskip("skops.io")
+    model = clone(MODELS["logistic"][0]).set_params(adjacency="add_remove").fit(X, LABELS)
+    assert main(["check", str(model.export(tmp_path / "one")), "--audit"]) == 1
+    assert "not audited: adjacency='add_remove'" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_deployment_is_one_too(released, tmp_path):

@@ -93,6 +93,8 @@ def made_up(estimator: Any) -> Any:
         "weight_bounds": None,
         "start": None,
     }
+    if not isinstance(getattr(asked, "conditioning", None), str):
+        facts["conditioning"] = None  # a map that is given is of other columns
     norm = getattr(asked, "data_norm", None)
     facts["data_norm"] = norm if isinstance(norm, (int, float)) else 1.0
     if isinstance(getattr(asked, "classes", None), str) or getattr(asked, "classes", 0) is None:

@@ -1,7 +1,7 @@
 """Results of audits: a claim beside a measured value, part by part."""
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,15 @@ class Audit(Shown):
     def passed(self) -> bool:
         """Whether nothing showed more than it claims. One fit can only fail to find a fault."""
         return all(finding.holds for finding in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return kind, configuration, claim and parts as plain values, for JSON.
+
+        Returns
+        -------
+        dict
+        """
+        return asdict(self)
 
     def document(self) -> Document:
         """Return claims and measures, for text and HTML.

@@ -29,7 +29,7 @@ from skdpdyn.solvers import SOLVERS
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.sources import Source
 
-__all__ = ["TRUSTED", "check_folder", "export"]
+__all__ = ["TRUSTED", "check_folder", "checked_folder", "export"]
 
 _MODELS = (
     *("logistic.PrivateLogisticRegression", "softmax.PrivateSoftmaxRegression"),
@@ -70,6 +70,7 @@ SUMS = "SHA256SUMS"
 MODEL = "model.skops"
 ONNX = "model.onnx"
 PICKLE = "model.pkl"
+AUDIT = "audit.json"
 _FORMATS = {"skops": MODEL, "onnx": ONNX, "pickle": PICKLE}
 
 
@@ -78,6 +79,7 @@ def export(
     folder: str | os.PathLike[str],
     formats: Iterable[str] = ("skops",),
     deployment: Mapping[str, Any] | None = None,
+    audit: Any = None,
 ) -> Path:
     """Write a release folder; models have this as their method ``export``.
 
@@ -93,6 +95,8 @@ def export(
         Forms of the model. "skops" is always there. "pickle" is of ``to_sklearn()``.
     deployment : dict or None, default=None
         Fields of ``privacy_report().to_registry``; with them the folder has a registry record.
+    audit : skdpdyn.audit.Audit or None, default=None
+        An audit of the configuration, which the folder shows as audit.json.
 
     Returns
     -------
@@ -102,7 +106,8 @@ def export(
     Raises
     ------
     ValueError
-        If the model is not private, the folder holds files, or a field is missing or wrong.
+        If the model is not private, the folder holds files, a field is missing or wrong, or the
+        audit found more than is claimed.
     ImportError
         If skops, or skl2onnx for "onnx", is not installed.
     OSError
@@ -142,6 +147,10 @@ def export(
         files[ONNX] = to_onnx(model).SerializeToString()
     if "pickle" in chosen:
         files[PICKLE] = pickle.dumps(model.to_sklearn())
+    if audit is not None:
+        if not audit.passed:
+            raise ValueError("audit: it found more than is claimed")
+        files[AUDIT] = json.dumps(audit.as_dict(), indent=1, allow_nan=False).encode()
     files[SUMS] = _sums(files).encode()
     place = Path(folder)
     if place.is_dir() and any(place.iterdir()):
@@ -177,6 +186,24 @@ def check_folder(folder: str | os.PathLike[str]) -> dict[str, Any]:
     ImportError
         If what reads a model is not installed.
     """
+    return checked_folder(folder)[0]
+
+
+def checked_folder(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Any]:
+    """Return the report and the model of a release folder that `check_folder` takes.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        The folder.
+
+    Returns
+    -------
+    dict
+        The report.
+    estimator
+        The model.
+    """
     files = {path.name: _content(path) for path in Path(folder).iterdir()}
     try:
         return _checked(files)
@@ -193,8 +220,8 @@ def _content(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _checked(files: dict[str, bytes]) -> dict[str, Any]:
-    """Return the report of a release folder whose files agree."""
+def _checked(files: dict[str, bytes]) -> tuple[dict[str, Any], Any]:
+    """Return the report and the model of a release folder whose files agree."""
     sums = files.pop(SUMS, b"").decode("utf-8", "replace")
     lacks = sorted({REPORT, CARD, MODEL} - files.keys())
     if lacks:
@@ -215,7 +242,18 @@ def _checked(files: dict[str, bytes]) -> dict[str, Any]:
     model = _checked_model(files[MODEL], document)
     if ONNX in files and _graph(files[ONNX]) != _graph(to_onnx(model).SerializeToString()):
         raise ValueError(f"{ONNX}: not the model, or another skl2onnx wrote it. {_OTHER}")
-    return document
+    if AUDIT in files:
+        _check_audit(files[AUDIT])
+    return document, model
+
+
+def _check_audit(content: bytes) -> None:
+    """Raise if an audit found more than is claimed. What it found cannot be proved again."""
+    findings = json.loads(content)["findings"]
+    if not findings or not all(
+        one["measured"] <= one["claimed"] * (1 + ROUNDING) for one in findings
+    ):
+        raise ValueError(f"{AUDIT}: it found more than is claimed")
 
 
 def _graph(content: bytes) -> bytes:

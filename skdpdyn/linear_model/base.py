@@ -593,7 +593,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         model.intercept_ = intercept if np.ndim(intercept) else np.float64(intercept)
         return pipeline
 
-    def export(self, folder: Any, formats: Any = ("skops",), **deployment: Any) -> Any:
+    def export(
+        self, folder: Any, formats: Any = ("skops",), audit: Any = None, **deployment: Any
+    ) -> Any:
         """Write a release folder: the model without its data, and its promise with its checks.
 
         It holds the model, the report as JSON, the model card, with ``deployment`` a record for
@@ -606,6 +608,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             A folder that does not exist yet, or is empty.
         formats : sequence of {"skops", "onnx", "pickle"}, default=("skops",)
             Forms of the model. "skops" is always there. "pickle" is of ``to_sklearn()``.
+        audit : skdpdyn.audit.Audit or None, default=None
+            An audit of the configuration, which the folder shows as audit.json.
         **deployment : dict
             Fields of ``privacy_report().to_registry``.
 
@@ -617,14 +621,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If the model is not private, the folder holds files, or a field is missing or wrong.
+            If the model is not private, the folder holds files, a field is missing or wrong, or the
+            audit found more than is claimed.
         ImportError
             If skops, or skl2onnx for "onnx", is not installed.
         """
         from skdpdyn.export.io import export  # slow to load
 
         check_is_fitted(self)
-        return export(self, folder, formats, deployment or None)
+        return export(self, folder, formats, deployment or None, audit)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
