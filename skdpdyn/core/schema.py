@@ -229,11 +229,10 @@ class Schema:
             facts["categories" if has_levels else "bounds"][name] = (
                 _levels_of(levels) if has_levels else (low, high)
             )
-        return cls(
-            classes=facts["categories"].pop(target, None),
-            target_bounds=facts["bounds"].pop(target, None),
-            **{kind: of_columns or None for kind, of_columns in facts.items()},
-        )
+        classes = facts["categories"].pop(target, None)
+        target_bounds = facts["bounds"].pop(target, None)
+        bounds = facts["bounds"] or None
+        return cls(bounds, facts["categories"] or None, classes, target_bounds)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return it as a JSON document; also write it to a file, if there is a path.
