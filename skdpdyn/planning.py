@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -400,12 +400,20 @@ def least(expected: Callable[[Any], float], goal: float, candidates: list[Any]) 
     return candidates[at]
 
 
-def _interval(scores: np.ndarray) -> tuple[float, float, float]:
+class _ScoreInterval(NamedTuple):
+    """An expected score, and an interval for the score of one fit."""
+
+    score: float
+    low: float
+    high: float
+
+
+def _interval(scores: np.ndarray) -> _ScoreInterval:
     """Return the mean of the first shape's scores, and an interval for one fit of any shape."""
     means = scores.mean(axis=1)
     spread = _NINE_IN_TEN * scores.std(axis=1, ddof=1) + _MODEL_ERROR
     high = min(np.max(means + spread), np.max(scores) + _MODEL_ERROR)  # bad fits are not mirrored
-    return float(means[0]), float(np.min(means - spread)), float(high)
+    return _ScoreInterval(float(means[0]), float(np.min(means - spread)), float(high))
 
 
 def _scores(

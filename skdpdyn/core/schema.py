@@ -157,7 +157,7 @@ class Schema:
 
     def __post_init__(self):
         facts = {name: getattr(self, name) for name in _FACTS}
-        of_facts = [one for fact in facts.values() for one in getattr(fact, "sources", ())]
+        of_facts = [source for fact in facts.values() for source in getattr(fact, "sources", ())]
         sources = tuple(dict.fromkeys((*self.sources, *of_facts)))
         object.__setattr__(self, "sources", sources)
         for name, fact in facts.items():
@@ -248,9 +248,13 @@ class Schema:
         """
         facts = {name: getattr(self, name) for name in (*_FACTS, "types")}
         of_dicts = {  # JSON's keys are text
-            name: {"pairs": list(of.items())} for name, of in facts.items() if isinstance(of, dict)
+            name: {"pairs": list(fact.items())}
+            for name, fact in facts.items()
+            if isinstance(fact, dict)
         }
-        sources = [{**vars(one), "guarantee": to_dict(one.guarantee)} for one in self.sources]
+        sources = [
+            {**vars(source), "guarantee": to_dict(source.guarantee)} for source in self.sources
+        ]
         text = json.dumps(facts | of_dicts | {"sources": sources})
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
@@ -271,11 +275,16 @@ class Schema:
         """
         facts = json.loads(text)
         sources = [
-            Source(one["label"], from_dict(one["guarantee"]), tuple(one["leaks"]), one["key"])
-            for one in facts.pop("sources", ())
+            Source(
+                source["label"],
+                from_dict(source["guarantee"]),
+                tuple(source["leaks"]),
+                source["key"],
+            )
+            for source in facts.pop("sources", ())
         ]
         of_columns: dict[str, Any] = {
-            name: dict(of["pairs"]) for name, of in facts.items() if isinstance(of, dict)
+            name: dict(fact["pairs"]) for name, fact in facts.items() if isinstance(fact, dict)
         }
         return Schema(**facts | of_columns, sources=tuple(sources))
 
@@ -299,8 +308,10 @@ def facts_of(schema: Any) -> dict[str, Any]:
     if isinstance(schema.categories, dict):
         types = schema.types or {}
         facts["categories"] = {
-            key: Levels(of, learnt=True) if types.get(key) == TEXT and not is_auto(of) else of
-            for key, of in schema.categories.items()
+            key: levels
+            if is_auto(levels) or types.get(key) != TEXT
+            else Levels(levels, learnt=True)
+            for key, levels in schema.categories.items()
         }
     return facts
 
@@ -334,11 +345,11 @@ def said_of(fact: str, given: Any) -> list[str]:
     return [f"{fact} of the columns {named}"] * bool(named)
 
 
-def _either(one, other):
+def _either(fact, other_fact):
     """Return a fact, or that of another schema; of columns all that either knows."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return other | one
-    return other if one is None else one
+    if isinstance(fact, dict) and isinstance(other_fact, dict):
+        return other_fact | fact
+    return other_fact if fact is None else fact
 
 
 def _plain(fact):

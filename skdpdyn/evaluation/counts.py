@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, special
@@ -344,6 +344,14 @@ def _errors(model, X, y, owned, adjacency, target_bounds, largest_error):
     return Counted((NoisyPart("sums", np.array(sums), sensitivity),), evaluation)
 
 
+class _Limits(NamedTuple):
+    """Bounds of targets, and the limit of errors."""
+
+    low: float
+    high: float
+    largest_error: float
+
+
 def _limits(model, target_bounds, largest_error, most=None):
     """Return the bounds of targets, and the limit of errors: at most ``most`` of the bounds."""
     bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
@@ -352,10 +360,10 @@ def _limits(model, target_bounds, largest_error, most=None):
     low, high = checked_pair(bounds, "target_bounds", largest=1e150)
     most = high - low if most is None else most(high)
     if largest_error is None:
-        return low, high, most
+        return _Limits(low, high, most)
     requirement = f"above 0 and at most {most:g}"
     largest = checked_number(largest_error, "largest_error", lambda x: 0 < x <= most, requirement)
-    return low, high, largest
+    return _Limits(low, high, largest)
 
 
 def _takes_exposure(model):

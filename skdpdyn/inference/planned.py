@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -258,10 +258,18 @@ def _table_guess(model: Any, guesses: dict[str, float]) -> _TableGuess:
     return _TableGuess(NormalNumbers({"target_bounds": (-_TARGET_BOUND, _TARGET_BOUND)}))
 
 
+class _ExpectedTable(NamedTuple):
+    """Expectations of a table: coefficients that are answered, and widths of intervals."""
+
+    answered: float  # part of all
+    width: float
+    longest: float  # width in columns of long tails
+
+
 def _expected(
     model: Any, guess: _TableGuess, shape: tuple[int, int], budget: Budget, robust: bool
-) -> tuple[float, float, float]:
-    """Return the part of the coefficients that are answered, their width, and that of long tails.
+) -> _ExpectedTable:
+    """Return the expectations of tables of simulated data of this shape.
 
     Without privacy the standard errors are those of all rows at their full weight.
     """
@@ -295,4 +303,4 @@ def _expected(
             answered[k, fit] = table.answered.mean()
             widths[k] = np.append(widths[k], ratios[np.isfinite(ratios)])
     width, longest = (float(np.median(ratios)) if ratios.size else math.nan for ratios in widths)
-    return float(answered[0].mean()), width, longest
+    return _ExpectedTable(float(answered[0].mean()), width, longest)

@@ -797,4 +797,4 @@ def _likelihood(model, target, facts, rows) -> Likelihood:
 
 def _counts(cells, classes, spending):
     """Buy the counts of classes."""
-    return counted_classes(START, cells, classes, spending)[0]
+    return counted_classes(START, cells, classes, spending).counts

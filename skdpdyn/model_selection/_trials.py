@@ -4,6 +4,7 @@ import math
 from contextlib import nullcontext
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from functools import lru_cache
+from typing import NamedTuple
 
 from sklearn import config_context
 from sklearn.pipeline import Pipeline
@@ -49,37 +50,48 @@ def number_of_trials(mechanism, generator):
     Uniform number and probabilities have hundreds of digits, so that the law is off by less than
     1e-150 (the distance in total variation), which no guarantee pays for.
     """
-    law = mechanism.expected_trials, mechanism.shape, mechanism.halting_probability
-    number, probability, ratio, shape = _first_of_law(*law)
+    parameters = mechanism.expected_trials, mechanism.shape, mechanism.halting_probability
+    law = _law_from(*parameters)
+    number = law.number
+    probability = law.probability
     with localcontext(_DIGITS):
         left = Decimal(int.from_bytes(generator.bytes(_BYTES))) / 256**_BYTES
         while left >= probability and left > _NOTHING:
             left -= probability
             number += 1
-            probability *= ratio / number
-            if shape is not None:
-                probability *= number - 1 + shape
+            probability *= law.ratio / number
+            if law.shape is not None:
+                probability *= number - 1 + law.shape
     return number
 
 
+class _Law(NamedTuple):
+    """The law of the number of trials, as inversion steps through it."""
+
+    number: int  # the least
+    probability: Decimal  # of that number
+    ratio: Decimal
+    shape: Decimal | None  # None: infinite
+
+
 @lru_cache(maxsize=16)
-def _first_of_law(expected_trials, shape, halting_probability):
-    """Return the least number of trials, its probability, a ratio, and the shape if finite.
+def _law_from(expected_trials, shape, halting_probability):
+    """Return the law of a record with these parameters.
 
     Gamma is rounded up: its law has a smaller mean, and costs less.
     """
     with localcontext(_DIGITS):
         if shape == math.inf:
             mean = Decimal(expected_trials)
-            return 0, (-mean).exp(), mean, None
+            return _Law(0, (-mean).exp(), mean, None)
         gamma = Decimal(min(1.0, halting_probability * (1 + 1e-9)))
         shape = Decimal(shape)
         ratio = 1 - gamma
         if not ratio:
-            return 1, Decimal(1), ratio, shape
+            return _Law(1, Decimal(1), ratio, shape)
         log = gamma.ln()
         first = shape / ((-shape * log).exp() - 1) if shape else -1 / log
-        return 1, ratio * first, ratio, shape
+        return _Law(1, ratio * first, ratio, shape)
 
 
 def trial_budget(mu, delta):

@@ -387,7 +387,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             seeds = drawing.integers(2**31, size=number).tolist()
         of_trials = zip(drawn, seeds, strict=True)
         return drawn, [
-            candidates.build(one, plan.trial_budget, facts, seed) for one, seed in of_trials
+            candidates.build(candidate, plan.trial_budget, facts, seed)
+            for candidate, seed in of_trials
         ]
 
     def _publish_winner(self, winner, as_given, facts):
@@ -707,7 +708,9 @@ class _Records:
             of_held["exposure"] = self.exposure[held_out]
         shared = np.array_equal(train, held_out)
         parts = [
-            rows_at(of, part) for part in (train, held_out)[shared:] for of in (self.X, self.y)
+            rows_at(array, part)
+            for part in (train, held_out)[shared:]
+            for array in (self.X, self.y)
         ]
         return parts * (1 + shared), (of_rows, of_held)
 
@@ -731,11 +734,17 @@ class _Trials:
     def costs(self, mu, head, facts):
         """Return the cost of each candidate's fit, with noise calibrated to ``mu``."""
         of_fit = trial_budget(self.fit_mu(mu), self.budget.delta)
-        pooled = [self.candidates.build(one, of_fit, facts, None) for one in self.candidates.grid]
-        if any(last_step(one).adjacency != self.budget.adjacency for one in pooled):
+        pooled = [
+            self.candidates.build(candidate, of_fit, facts, None)
+            for candidate in self.candidates.grid
+        ]
+        if any(last_step(estimator).adjacency != self.budget.adjacency for estimator in pooled):
             raise ValueError("adjacency must be that of the estimator in every candidate")
         trained = self.held_out.n_trained
-        return tuple(last_step(one).privacy_cost(trained, n_columns(one, head)) for one in pooled)
+        return tuple(
+            last_step(estimator).privacy_cost(trained, n_columns(estimator, head))
+            for estimator in pooled
+        )
 
     def selection(self, mu, guarantees=()):
         """Return the record of a search whose trials spend ``mu``, or fits these guarantees."""
@@ -805,4 +814,6 @@ def _models(candidates, plan):
     """Return the models of all candidates."""
     budget = plan.trial_budget
     facts = plan.facts
-    return [last_step(candidates.build(one, budget, facts, None)) for one in candidates.grid]
+    return [
+        last_step(candidates.build(candidate, budget, facts, None)) for candidate in candidates.grid
+    ]

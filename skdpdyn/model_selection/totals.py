@@ -158,7 +158,7 @@ class PrivacyTotal(Shown):
         spent = {part: f"{part.epsilon(delta):.6g}" for part in {part for _, part in self.parts}}
         counted = Counter((name, spent[part]) for name, part in self.parts)
         together = f"{guarantee.epsilon(delta):.6g}"
-        started = Counter(f"{one.label} of {one.guarantee}" for one in self.sources)
+        started = Counter(f"{source.label} of {source.guarantee}" for source in self.sources)
         return Document(
             f"epsilon at delta={delta:.3g} ({whose(guarantee)})",
             [
@@ -387,7 +387,7 @@ def _cost_of_fit(estimator, candidate, n_samples, n_features):
     columns = [n_features]
     if not keeps_columns(estimator, candidate):
         columns.append(10 * n_features)
-    costs = [composed([step.privacy_cost(n_samples, of) for step in steps]) for of in columns]
+    costs = [composed([step.privacy_cost(n_samples, d) for step in steps]) for d in columns]
     if costs[0] != costs[-1]:
         raise ValueError(
             f"{candidate}: what a fit costs depends on the number of columns, which candidates "

@@ -67,7 +67,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import fft, special
@@ -108,6 +108,14 @@ class Goal:
     epsilon: float = math.inf
 
 
+class Cumulants(NamedTuple):
+    """The logarithm of a moment generating function, and its first two derivatives."""
+
+    log_moment: float
+    mean: float
+    variance: float
+
+
 @dataclass(frozen=True, eq=False)
 class Masses:
     """Probabilities of one part's losses, ``(low + i) interval`` and infinity."""
@@ -127,7 +135,7 @@ class Masses:
         with np.errstate(divide="ignore"):
             return np.log(self.probs)
 
-    def moments(self, step: float) -> tuple[float, float, float]:
+    def moments(self, step: float) -> Cumulants:
         """Return log sum p_i exp(step i), and mean and variance of i under that tilt."""
         exponents = self.log_probs + step * self.indices
         top = float(np.max(exponents))
@@ -135,7 +143,7 @@ class Masses:
         total = float(np.sum(weights))
         mean = float(np.sum(weights * self.indices)) / total
         variance = float(np.sum(weights * (self.indices - mean) ** 2)) / total
-        return math.log(total) + top, mean, variance
+        return Cumulants(math.log(total) + top, mean, variance)
 
     def pooled(self) -> "Masses":
         """Return few masses that are near these: for numbers that need not be exact."""
@@ -226,7 +234,7 @@ class Split:
 
 def rare_from(masses: Masses, step: float, rare: float) -> int:
     """Return the index from which on losses, in size, have a tilted probability below ``rare``."""
-    weights = np.exp(masses.log_probs + step * masses.indices - masses.moments(step)[0])
+    weights = np.exp(masses.log_probs + step * masses.indices - masses.moments(step).log_moment)
     size = np.abs(masses.indices).astype(int)
     beyond = np.cumsum(np.bincount(size, weights)[::-1])[::-1]
     return max(int(np.sum(beyond > rare)), 1)
@@ -434,22 +442,22 @@ def best_tilt(
     pooled = _pooled(parts, interval, event)
     has_epsilon = goal.epsilon < math.inf
     target = goal.epsilon if has_epsilon else -goal.log_delta
-    _, start, variance = pooled.moments(0.0)
-    if not variance > 0 or start >= goal.epsilon:
+    start = pooled.moments(0.0)
+    if not start.variance > 0 or start.mean >= goal.epsilon:
         return 0.0
 
     def excess(log_tilt: float) -> float:
         tilt = math.exp(log_tilt)
-        log_moment, total, _ = pooled.moments(tilt)
-        total = total if has_epsilon else tilt * total - log_moment
+        log_moment, mean, _ = pooled.moments(tilt)
+        total = mean if has_epsilon else tilt * mean - log_moment
         return math.log(max(total, 1e-300) / target)
 
     most = -math.log(interval)  # beyond a tilt of 1 for each index, the largest loss is left
-    tilt, beyond = _root_tilt(excess, math.log(-2 * goal.log_delta / variance) / 2, most)
+    tilt, beyond = _root_tilt(excess, math.log(-2 * goal.log_delta / start.variance) / 2, most)
     if not beyond and goal.log_delta < -1:
         return tilt
     # Down to an epsilon of 0 exp(K - tilt epsilon) has to be a double. K is convex, and 0 at 0
-    log_moment = pooled.moments(tilt)[0]
+    log_moment = pooled.moments(tilt).log_moment
     return tilt * min(1.0, _MOST_MOMENT / max(log_moment, _MOST_MOMENT))
 
 
@@ -491,7 +499,7 @@ def _halves(masses: Masses, index: int) -> Split:
 def _hidden(parts: Parts, interval: float, goal: Goal, event: RareLosses) -> float:
     """Return the logarithm of Chernoff's bound on an event's part of delta, over delta."""
     tilt = best_tilt(parts, interval, goal, event)
-    log_moment = _pooled(parts, interval, event).moments(tilt)[0]
+    log_moment = _pooled(parts, interval, event).moments(tilt).log_moment
     return log_moment - tilt * goal.epsilon - goal.log_delta
 
 
@@ -528,7 +536,7 @@ class _Sum:
     rare: Sequence[tuple[Masses, int, float]] = ()
     event: RareLosses = RareLosses.ANY
 
-    def moments(self, tilt: float) -> tuple[float, float, float]:
+    def moments(self, tilt: float) -> Cumulants:
         """Return log E exp(tilt L) on the event, and about mean and variance under the tilt."""
         total = np.zeros(3)
         rate = 0.0
@@ -545,7 +553,7 @@ class _Sum:
             jumps /= -math.expm1(-max(rate, _LEAST))
             rate = log_expm1(max(rate, _LEAST))
         log_moment, mean, variance = (total + jumps).tolist()
-        return log_moment + rate, mean, variance
+        return Cumulants(log_moment + rate, mean, variance)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -613,7 +621,7 @@ def tilted(
 
 def _under(masses: Masses, step: float, constant: float | None = None) -> tuple[Masses, float]:
     """Return masses times exp(step i - constant), rounded up; None: their sum becomes 1."""
-    constant = masses.moments(step)[0] if constant is None else constant
+    constant = masses.moments(step).log_moment if constant is None else constant
     with np.errstate(invalid="ignore"):
         terms = np.abs(masses.log_probs) + np.abs(step * masses.indices) + abs(constant) + 1
         probs = np.exp(masses.log_probs + step * masses.indices - constant)
@@ -809,7 +817,7 @@ def _window(total: _Sum) -> tuple[int, int]:
         """Return the excess of the total over its mean that has at most this probability."""
         least = math.inf
         for reach in sign * _REACHES / math.sqrt(max(variance, 1e-300)):
-            moment = total.moments(float(reach))[0] - total_mass - reach * centre
+            moment = total.moments(float(reach)).log_moment - total_mass - reach * centre
             bound = (moment - math.log(_OUTSIDE)) / abs(reach)
             if not bound < least:
                 break

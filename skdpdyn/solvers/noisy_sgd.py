@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -39,6 +39,14 @@ _BATCHES = 128
 # most steps on cooled batches, which are small: four times as many as full-batch steps take a
 # tenth of their time
 _MAX_STEPS = 40_000
+
+
+class _Batches(NamedTuple):
+    """How many records a batch has, batches an epoch has, and epochs there are."""
+
+    batch_size: int
+    n_batches: int
+    n_epochs: int
 
 
 class NoisySGD(Solver):
@@ -374,7 +382,7 @@ class NoisySGD(Solver):
         n_batches = parts(batch_size)
         if is_auto(self.n_epochs) and not is_auto(self.batch_size):
             n_epochs = max(1, round(n_steps / n_batches))
-        return batch_size, n_batches, n_epochs
+        return _Batches(batch_size, n_batches, n_epochs)
 
     def _cools(self, objective, step_size, bound):
         cooling = checked_cooling(self.cooling)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
@@ -324,9 +324,17 @@ def _count_classes(learning, spending):
         learning.rows = learning.rows.with_total(max(float(counts.sum()), std))
 
 
+class CountedClasses(NamedTuple):
+    """Noisy counts of classes, and whether other labels stand out."""
+
+    counts: np.ndarray
+    std: float  # of the noise of each
+    others: bool
+
+
 def counted_classes(
     name: str, cells: Rows, classes: np.ndarray, spending: Spending
-) -> tuple[np.ndarray, float, bool]:
+) -> CountedClasses:
     """Buy the count of each class, and of all other labels, and warn of these if they stand out.
 
     A record adds a unit vector; another one in its place moves two counts by 1. A person adds the
@@ -345,12 +353,7 @@ def counted_classes(
 
     Returns
     -------
-    counts : ndarray of shape (n_classes,)
-        Noisy counts of the classes.
-    std : float
-        Standard deviation of their noise.
-    others : bool
-        Whether other labels stand out.
+    CountedClasses
     """
     counts = cells.class_counts(classes.size + 1)
     noisy = spending.release(name, counts, spending.per_square)
@@ -358,7 +361,7 @@ def counted_classes(
     others = bool(noisy[-1] >= -std * ndtri(FALSE))
     if others:
         warn_of_others(classes)
-    return noisy[:-1], std, others
+    return CountedClasses(noisy[:-1], std, others)
 
 
 def warn_of_others(classes: np.ndarray) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from skdpdyn.core.objective import Objective, n_parameters_of, row_norm_of
 from skdpdyn.core.rules import strength_of
@@ -111,8 +111,16 @@ def refuse_to_buy(request: Request, spender: str = "") -> NoReturn:
     )
 
 
-def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share], float, int]:
-    """Return the shares by name, the share left for training, and the releases before it."""
+class _DividedBudget(NamedTuple):
+    """Shares of mu^2 by name, the part that is left for training, and releases before it."""
+
+    shares: dict[str, Share]
+    left: float
+    n_before_training: int
+
+
+def _shares(request: Request, parts: tuple[Part, ...]) -> _DividedBudget:
+    """Return the shares of all parts, and the rest."""
     recipe = request.recipe
     spent = request.facts.spent
     shares = dict[str, Share]()
@@ -124,7 +132,7 @@ def _shares(request: Request, parts: tuple[Part, ...]) -> tuple[dict[str, Share]
     shares = spent | shares
     after = {name for part in recipe.after for name in part.share(request)}
     n_before = sum(share.n_releases for name, share in shares.items() if name not in after)
-    return shares, left, n_before
+    return _DividedBudget(shares, left, n_before)
 
 
 def _objective(request: Request, training: Budget) -> Objective:
