@@ -222,9 +222,9 @@ def limits(
     coin = np.concatenate(all_coins).astype(bool)
     games = f"{n_fits} fit{'s' if n_fits > 1 else ''} of {n_games:,} games"
     if not _each_alone(fitted):
-        unit, one = _without_independence(fitted, score, coin, 1 - confidence)
+        unit, finding = _without_independence(fitted, score, coin, 1 - confidence)
         by = "Mahloujifar, Melis and Chaudhuri (2024), who need no independence"
-        return fitted, f"lower limit of {unit}, confidence {confidence:g}, {games}; {by}", [one]
+        return fitted, f"lower limit of {unit}, confidence {confidence:g}, {games}; {by}", [finding]
     claim = _of_advantage(fitted.privacy_)
     risk = (1 - confidence) / 2
     found = [Finding("mu, by signs", claim, _by_signs(score, coin, risk))]

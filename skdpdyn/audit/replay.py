@@ -170,7 +170,10 @@ def replayed(
             run(other)
     moved = []
     for place, call in enumerate(heard.calls):
-        calls = [one.calls[place] if place < len(one.calls) else None for one in neighbours]
+        calls = [
+            neighbour.calls[place] if place < len(neighbour.calls) else None
+            for neighbour in neighbours
+        ]
         for other in calls:
             if (
                 other is None
@@ -181,7 +184,11 @@ def replayed(
                     f"{call.line[0]}:{call.line[1]} releases something else, or with other noise, "
                     "on a neighbour: what is released and its scale must be public"
                 )
-        far = [np.ravel((call.point - one.point) / call.scale) for one in calls if one is not None]
+        far = [
+            np.ravel((call.point - other.point) / call.scale)
+            for other in calls
+            if other is not None
+        ]
         moved.append((call, np.array(far)))
     return (result[0] if isinstance(result, tuple) else result).mechanism_, moved
 
@@ -254,7 +261,7 @@ def _(record: Composition, n_calls: int) -> list[float]:
 def _(record: NoisyGradientDescent, n_calls: int) -> list[float]:
     noise = np.broadcast_to(record.noise_multiplier, record.n_steps)
     if record.smoothness is None:
-        return [1 / float(one) for one in noise]
+        return [1 / float(std) for std in noise]
     return [_of_last_iterate(record, noise[-1], range(record.n_steps))]
 
 
@@ -421,7 +428,7 @@ def replay(estimator: Any, shape: tuple[int, int], n_trials: int, confidence: fl
 def _named_limits(record: Any, n_calls: int) -> list[tuple[str, float]]:
     """Return the name of the part and the largest distance of each release of a record."""
     names = getattr(record, "names", None)
-    if any(isinstance(one, PerturbedObjective) for one in getattr(record, "mechanisms", ())):
+    if any(isinstance(part, PerturbedObjective) for part in getattr(record, "mechanisms", ())):
         raise UnsupportedMechanismError(
             "objective perturbation does not release its linear term, so that no replay sees it: "
             "use kind='one_fit'"

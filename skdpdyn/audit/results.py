@@ -90,8 +90,12 @@ class Audit(Shown):
         Document
         """
         rows = [
-            (one.name, f"{one.claimed:.4f}", f"{one.measured:.4f}{'' if one.holds else ' MORE'}")
-            for one in self.findings
+            (
+                finding.name,
+                f"{finding.claimed:.4f}",
+                f"{finding.measured:.4f}{'' if finding.holds else ' MORE'}",
+            )
+            for finding in self.findings
         ]
         verdict = "no more than claimed" if self.passed else "MORE THAN CLAIMED: report this"
         return Document(

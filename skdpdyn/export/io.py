@@ -251,7 +251,7 @@ def _check_audit(content: bytes) -> None:
     """Raise if an audit found more than is claimed. What it found cannot be proved again."""
     findings = json.loads(content)["findings"]
     if not findings or not all(
-        one["measured"] <= one["claimed"] * (1 + ROUNDING) for one in findings
+        finding["measured"] <= finding["claimed"] * (1 + ROUNDING) for finding in findings
     ):
         raise ValueError(f"{AUDIT}: it found more than is claimed")
 
