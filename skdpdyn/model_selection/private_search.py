@@ -429,8 +429,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         Guarantee
             Equal to ``privacy_`` after such a search of records; by persons, but for its unit.
-            Columns that are not named count as numbers, and labels that are left to "auto" as whole
-            ones: of others the search buys other facts, for the same epsilon.
+            Columns that are not named count as numbers, labels that are left to "auto" as whole
+            ones, and rows as dense. Of others the search buys other facts: for no more than
+            ``epsilon`` at its ``delta``, and maybe more than is told at other deltas.
 
         Raises
         ------
