@@ -174,7 +174,9 @@ def read(model: Any, X: Any, y: Any, beside: Beside) -> Iterator[Reading]:
     with closing(X) if isinstance(X, Rows) else nullcontext():
         weights = _weights(model, beside.weight, X)
         codes = None if groups is None else person_codes(groups, X.shape[0])
-        originals.add(groups, beside.exposure, beside.weight)
+        originals.add(groups, beside.weight)
+        if not elsewhere:  # workers compare theirs, and a collection would be computed again
+            originals.add(beside.exposure)
         reading = Reading(X, y, exposure, codes, beside.equal_rows, weights)
         yield replace(reading, most_rows=most_rows_of(model, reading.shape[0]))
         if originals.changed() or (isinstance(X, Rows) and X.changed()):
