@@ -19,7 +19,7 @@ from skdpdyn.core.rounding import farthest_iterate, largest_batch, rounding_mu
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.evaluation.counts import Weighed, _tree
+from skdpdyn.evaluation.counts import Weighed, counts_of_bins
 from skdpdyn.kernels import sums
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.privacy import Adjacency, GaussianDP, last_iterate_mu
@@ -207,7 +207,7 @@ def test_counts_of_other_labels_round_within_their_sensitivity(n_records):
     of_one = places.copy()
     of_one[0] = 0
     parts = [
-        _tree("counts", of, (2, 4), Weighed(n_records), Adjacency.REPLACE_ONE, others=True)
+        counts_of_bins("counts", of, (2, 4), Weighed(n_records), Adjacency.REPLACE_ONE, others=True)
         for of in (places, of_one)
     ]
     moved = [map(Fraction, part.values.tolist()) for part in parts]

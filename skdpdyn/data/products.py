@@ -69,10 +69,11 @@ class Products:
         """Return the numbers of a model, for rows of this precision."""
         coef = np.atleast_2d(coef).astype(np.float64)
         constant = np.zeros(len(coef))
-        of_ranges = _NONE, _NONE
+        of_ranges: tuple[np.ndarray, np.ndarray] = _NONE, _NONE
         if ranges is not None:
             coef, constant = ranges.of_mapped(coef, constant)
-            of_ranges = tuple(numbers.astype(np.float64) for numbers in ranges.numbers(dtype))
+            middle, factor = ranges.numbers(dtype)
+            of_ranges = middle.astype(np.float64), factor.astype(np.float64)
         n_features = coef.shape[1]
         form = np.empty((0, n_features), dtype)
         if row_map is None:
@@ -111,8 +112,8 @@ class Products:
         step = min(step, _IN_CACHE) if kernel is None else step
         if kernel is not None:
             room = aligned_empty((2 * n_features + 3) * WIDE)
-            numbers = *self.ranges, self.centre, self.matrix, self.of_map
-            numbers += self.coef, self.shift, self.constant, room
+            of_rows = *self.ranges, self.centre, self.matrix, self.of_map
+            numbers = *of_rows, self.coef, self.shift, self.constant, room
         for first in range(0, n_rows, step):
             part = slice(first, first + step)
             if kernel is None:

@@ -203,11 +203,11 @@ def _histogram(model, X, codes, owned, classes, thresholds, adjacency):
         n_bins = edges.size + 1
         places = np.searchsorted(edges, probability) + codes.astype(np.intp) * n_bins
         places = np.where(codes < 0, 2 * n_bins, places)
-        return _tree(COUNTS_BY_LABEL, places, (2, n_bins), owned, adjacency, others=True)
+        return counts_of_bins(COUNTS_BY_LABEL, places, (2, n_bins), owned, adjacency, others=True)
 
     def learn(spending, total):
         places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
-        cells = _tree(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
+        cells = counts_of_bins(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
         strength = strength_of(owned.n, spending.mu, spending.adjacency)
         bins["thresholds"], points = _equal_bins(cells.values / total, strength)
         bins["middles"] = np.median(points, axis=1)
@@ -227,7 +227,7 @@ def _histogram(model, X, codes, owned, classes, thresholds, adjacency):
     return Counted((counts(thresholds),), evaluation)
 
 
-def _tree(name, places, shape, owned, adjacency, others=False):
+def counts_of_bins(name, places, shape, owned, adjacency, others=False):
     """Count by label and bin, at every resolution but the coarsest, whose sum is public.
 
     ``others``: whether a last count is of all other labels. It is told as loud as the counts of a

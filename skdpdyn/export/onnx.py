@@ -94,9 +94,9 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     del graph.opset_import[:]
     graph.opset_import.extend(imports)
     _name_inputs(graph, names)
-    columns = getattr(model, "feature_names_in_", None)
-    if columns is not None:
-        graph.metadata_props.add(key="columns", value=json.dumps([*map(str, columns)]))
+    columns_of_fit = getattr(model, "feature_names_in_", None)
+    if columns_of_fit is not None:
+        graph.metadata_props.add(key="columns", value=json.dumps([*map(str, columns_of_fit)]))
     return graph
 
 

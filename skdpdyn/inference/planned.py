@@ -230,8 +230,9 @@ class _TableGuess:
     @property
     def rarest(self) -> float:
         """Part of the records that have the rarer of two outcomes; 1 where there are not two."""
-        is_part = self.mean is not None and 0 < self.mean < 1
-        return min(self.mean, 1 - self.mean) if is_part else 1.0
+        if self.mean is None or not 0 < self.mean < 1:
+            return 1.0
+        return min(self.mean, 1 - self.mean)
 
     def raw(self, X: np.ndarray) -> np.ndarray:
         """Return raw predictions of rows, whose mean target is that of the guess."""

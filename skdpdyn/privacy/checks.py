@@ -72,7 +72,7 @@ def quoted(value: Any) -> str:
     return f"a {kind} of shape {shape}" if isinstance(shape, tuple) else f"a {kind}"
 
 
-def _is_single(value):
+def _is_single(value: Any) -> bool:
     """Return whether a value is a number, a short text, or the name of something public."""
     if isinstance(value, str | bytes):
         return len(value) <= _LONGEST_TEXT

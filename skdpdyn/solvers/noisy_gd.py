@@ -337,18 +337,19 @@ def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> 
             "n_steps='theorem4' needs steps that contract, and a clipped softmax has none: use "
             f"clip={objective.loss.lipschitz * objective.row_norm:.6g}"
         )
+    constants = step_constants(objective)
     step_size, _, steps = theorem4_schedule(
         budget.epsilon,
         budget.delta,
         n_samples=objective.n_samples,
         n_features=objective.n_parameters,
         lipschitz=objective.lipschitz,
-        **step_constants(objective),
+        **constants,
         adjacency=budget.adjacency,
     )
     if steps > _MOST_CONVERGING:
         # (curvature + alpha) / alpha at which they are as many as are run, and some to round
-        ratio = objective.smoothness / objective.alpha * math.sqrt(_MOST_CONVERGING / steps)
+        ratio = constants["smoothness"] / objective.alpha * math.sqrt(_MOST_CONVERGING / steps)
         alpha = 1.005 * objective.curvature / (ratio - 1)
         raise CalibrationError(
             f"n_steps='theorem4' asks for K* = {math.ceil(steps):,} steps, and at most "
