@@ -72,7 +72,7 @@ LAYERS = {
     (8, 5): "training/parts",
     (8, 5, 5): "training/slope",
     (8, 6): "training/counts training/recipe",
-    (8, 7): "training/plan training/request",
+    (8, 7): "training/plan",
     (8, 7, 5): "training/facts",
     (8, 7, 6): "training/purchase",
     (8, 7, 7): "training/completion",

@@ -18,10 +18,9 @@ from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked
 from skdpdyn.training.parts import CLASS_COUNTS
-from skdpdyn.training.plan import plan_of
+from skdpdyn.training.plan import plan_of, request_of
 from skdpdyn.training.purchase import Purchase, schema_of
 from skdpdyn.training.reading import Beside, Reading, read
-from skdpdyn.training.request import request_of
 from skdpdyn.training.values import Learning, Plan
 
 

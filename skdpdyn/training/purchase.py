@@ -37,9 +37,8 @@ from skdpdyn.training.facts import (
     TargetRange,
 )
 from skdpdyn.training.parameters import checked
-from skdpdyn.training.plan import refuse_to_buy
+from skdpdyn.training.plan import budget_of, refuse_to_buy, request_of
 from skdpdyn.training.reading import Reading
-from skdpdyn.training.request import budget_of, request_of
 from skdpdyn.training.values import Facts, Form, Request
 
 

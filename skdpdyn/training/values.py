@@ -1,8 +1,7 @@
 """Values of a fit: its request, its plan, its results. None of them knows an estimator.
 
-They go down: `skdpdyn.training.request` makes a `Request` of an estimator's parameters and
-public numbers, `skdpdyn.training.plan` a `Plan` of a request, and each part of a plan adds to
-what is in `Learning`.
+They go down: `skdpdyn.training.plan` makes a `Request` of an estimator's parameters and public
+facts, and a `Plan` of a request; each part of a plan adds to `Learning`.
 """
 
 import math
