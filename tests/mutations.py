@@ -1180,6 +1180,12 @@ MUTATIONS = [
         "tests/test_spent.py -k 'evaluate and Logistic'",
     ),
     Mutation(
+        "a search inside a search is priced without the facts that it buys",
+        'if has_own(step, "_open_facts") else []',
+        "if False else []",
+        "tests/test_model_selection.py -k that_buy_facts",
+    ),
+    Mutation(
         "the rounding of how loud other labels are told is not paid for",
         "sensitivity *= owned.rounding  # counts are exact",
         "sensitivity *= 1.0  # counts are exact",

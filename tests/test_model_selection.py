@@ -664,6 +664,19 @@ def test_leave_one_out_and_private_searches_are_counted():
     assert nested.guarantee.rdp(9.0) == pytest.approx(4 * search().privacy_cost(150, 3).rdp(9.0))
 
 
+def test_private_searches_that_buy_facts_are_refused():
+    """Of flags they buy no classes, and trials spend more: a price for integers is too low."""
+    inner = PrivateSearchCV(PrivateLogisticRegression(), {"clip": [0.1]}, epsilon=2.0, delta=1e-6)
+    shape = {"n_samples": 3000, "n_features": 3}
+    with pytest.raises(ValueError, match="PrivateSearchCV buys classes, bounds if the form"):
+        search_privacy(inner, **shape)
+    levels = clone(inner).set_params(estimator=PrivateGAMClassifier(bounds=(0, 1), classes=[0, 1]))
+    with pytest.raises(ValueError, match="buys categories if"):
+        search_privacy(levels, **shape)
+    known = PrivateLogisticRegression(classes=[0, 1], bounds=(-1, 1))
+    assert priced(clone(inner).set_params(estimator=known), **shape).guarantee.epsilon(1e-6) > 2
+
+
 # --- totals ---------------------------------------------------------------------------------------
 
 

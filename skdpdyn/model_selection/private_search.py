@@ -453,6 +453,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         purchase = Purchase.of(base, n_samples, n_features)
         return self._plan(rows, base, purchase.request, purchase.record()).guarantee
 
+    def _open_facts(self, n_samples, n_features):
+        """Return names of facts that a search of such data may buy, by the form of the data."""
+        n_features = n_columns(self.estimator, np.zeros((2, n_features)))
+        facts = Purchase.of(self._base(), n_samples, n_features).request.facts
+        return [*dict.fromkeys([*facts.bought, *["categories"] * facts.reserves])]
+
     def _public_facts(self):
         return (
             f"n_samples={self.n_samples_}" + of_persons(self),
