@@ -208,7 +208,7 @@ def one_fits(adjacency, n_games, n_runs, names=tuple(ONE_FIT)):
         for limit, ones in found.items():
             measured = [one.measured for one in ones]
             error = np.std(measured) / math.sqrt(len(ones))
-            what = f"{name}: {limit}" + (f" ({len(ones)} runs)" if len(ones) < n_runs else "")
+            what = f"{name}: {limit} ({len(ones)} runs of {n_games} records)"
             claim = ones[0].claimed
             yield Row("one fit", what, adjacency, claim, np.mean(measured), error, seconds)
 

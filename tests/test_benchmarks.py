@@ -179,6 +179,15 @@ def test_whole_fits_show_no_more_than_they_claim(audit, adjacency):
         assert rows[f"{name}: column means"].loss > 0.99 * rows[f"{name}: column means"].claim
 
 
+@pytest.mark.usefixtures("noise_found_once")
+def test_one_fits_show_a_part_of_their_claims(audit):
+    """The claim is five deviations above the limit: failure probability 1e-6."""
+    (row, *_) = audit.one_fits(Adjacency.REPLACE_ONE, 5000, 1, ["ridge"])
+    assert 0 <= row.loss < row.claim
+    assert row.what == "ridge: mu, by signs (1 runs of 5000 records)"
+    assert row.cells[-1] == f"{row.seconds:.1f}"
+
+
 # --- the size of the package ----------------------------------------------------------------------
 
 
