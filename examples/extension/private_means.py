@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdpdyn.core.noise import seed_leaks
-from skdpdyn.core.spending import Share, buying
+from skdpdyn.core.spending import Share, Spending, buying
 from skdpdyn.privacy import Budget, Composition
 from skdpdyn.privacy.guarantees import Guarantee
 
@@ -39,7 +39,9 @@ def private_means(X, bounds, *, epsilon, delta="auto", adjacency="replace_one", 
     cells = 2 * (inside - low) / (high - low) - 1
     totals = np.array([math.fsum(column) for column in np.clip(cells, -1, 1).T])
     room = 1 + 4 * n * np.finfo(float).eps  # of rounded sums
-    with buying({MEANS: Share(1.0)}, budget, n, random_state) as (spending, plan):
+    shares = {MEANS: Share(1.0)}
+    spending = Spending.seeded(budget, shares, random_state)
+    with buying(spending, shares, n) as plan:
         noisy = spending.release(MEANS, totals, spending.per_record * math.sqrt(n_columns) * room)
     means = low + (high - low) * (noisy / n + 1) / 2
     return PrivateMeans(
