@@ -249,7 +249,7 @@ STARTS = "auto", "noisy_gd"
 COUNTING = "PrivatePoissonRegressor"
 CLASSIFIERS = [name for name, made in ESTIMATORS.items() if is_classifier(made())]
 OF_NUMBERS = "evaluate, exposure", "evaluate, small errors"
-NOT_GAUSSIAN = "bassily_sgd", "dp_sgd", "dp_svrg", "noisy_sgd", "objective_perturbation"
+NOT_GAUSSIAN = "dp_sgd", "noisy_sgd", "objective_perturbation"
 
 
 def _is_open(way):
