@@ -340,6 +340,37 @@ def test_what_rows_and_targets_both_rest_on_is_computed_once():
             np.testing.assert_array_equal(np.asarray(X)[:, 0], np.asarray(y))
 
 
+def drawn(n_rows):
+    """The numbers of rows in an order that nobody seeded."""
+    return np.random.default_rng().permutation(n_rows) / n_rows
+
+
+def test_what_all_partitions_rest_on_is_computed_once(here, monkeypatch):
+    """Each record is in one of them, however long it takes to place them all."""
+    submit = driver.Session._submit
+
+    def submitted(self, *arguments):
+        submit(self, *arguments)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(driver.Session, "_submit", submitted)
+    whole = dask.delayed(drawn, pure=False)(600)
+    parts = [
+        dask.array.from_delayed(whole[k * 100 : (k + 1) * 100], (100,), float) for k in range(6)
+    ]
+    X = dask.array.concatenate(parts)[:, None]
+    rows = collections.cluster_rows(X, X[:, 0], True).with_targets(identity)
+    rows.target_sum()
+    seen = here.run(lambda dask_worker: list(dask_worker.state.actors.values()))
+    held = [part for holder in chain(*seen.values()) for part in holder._arrays]
+    for numbers in (
+        np.concatenate([X[:, 0] for X, _ in held]),
+        np.concatenate([y for _, y in held]),
+    ):
+        np.testing.assert_array_equal(np.sort(numbers), np.arange(600) / 600)
+    rows.close()
+
+
 def test_partitions_of_frames_have_the_columns_that_dask_says():
     import pandas as pd
 

@@ -77,11 +77,13 @@ class Session:
         self._client = partitions.client
         self._shares: list[_Share] = []
         self._heard: dict[str, tuple] = {}
+        self._computed: dict[int, list] = {}  # promises of partitions, until actors have them
 
     def close(self):
         """Drop all rows: the workers' part of this fit ends within a moment."""
         shares = self._shares
         self._shares = []
+        self._computed = {}
         self._let_go(shares)
 
     def _let_go(self, shares):
@@ -166,26 +168,50 @@ class Session:
     # --- placing ----------------------------------------------------------------------------------
 
     def _cut(self):
-        """Return which partitions go to which worker.
+        """Return which partitions go to which worker: to the one that has computed their rows.
 
-        Partitions that are in the memory of a worker stay there. The others go to workers in their
-        order, in proportion to threads.
+        If it is lost since, they go to one of the others, in proportion to threads.
         """
-        workers = self._workers()
+        workers = self._compute()
+        holders = _in_time(self._client.who_has, [rows for rows, *_ in self._computed.values()])
         addresses = list(workers)
         lengths = np.array(self._partitions.lengths)
         ends = np.cumsum([workers[address]["nthreads"] for address in addresses])
         middles = (np.cumsum(lengths) - lengths / 2) / lengths.sum() * ends[-1]
-        futures = distributed.futures_of(self._partitions.X)
-        holders = _in_time(self._client.who_has, futures) if futures else {}
         shares: dict[str, _Share] = {}
         for part, place in enumerate(np.searchsorted(ends, middles, side="right")):
-            addresses_of_part = holders.get(self._partitions.blocks[part][0].key, ())
+            addresses_of_part = holders.get(self._computed[part][0].key, ())
             address = next(
                 (holder for holder in addresses_of_part if holder in workers), addresses[place]
             )
             shares.setdefault(address, _Share([], address)).parts.append(part)
         return list(shares.values())
+
+    def _compute(self):
+        """Have Dask compute all partitions, and return the workers that were there.
+
+        At once and for all workers, so that a step that several partitions rest on runs once: run
+        anew, it might put a record into two of them.
+        """
+        blocks = [block for part in self._partitions.blocks for block in part]
+        size = 1 + self._partitions.form.n_targets
+        workers = self._workers()
+        waiting = None
+        while waiting is None or waiting:
+            if waiting is None:
+                there = {"workers": list(workers), "allow_other_workers": True}
+                futures = self._client.compute(blocks, **there)
+            with suppress(TimeoutError, distributed.CancelledError):
+                distributed.wait(futures, timeout=_LOOK)
+            waiting = [future for future in futures if future.status == "pending"]
+            if waiting and not workers.keys() <= (alive := self._workers()).keys():
+                workers = alive  # whoever is silent is asked no more
+                futures = waiting = None
+        if failed := [future for future in futures if future.status == "error"]:
+            raise no_rows(_in_time(failed[0].exception))
+        parts = [futures[first : first + size] for first in range(0, len(futures), size)]
+        self._computed = dict(enumerate(parts))
+        return workers
 
     def _place(self, shares):
         """Have each share held by a worker."""
@@ -206,12 +232,13 @@ class Session:
                     share.actor = distributed.Actor(worker.Holder, share.address, share.future.key)
                     share.sent = ()
             shares = [share for share in shares if share.actor is None]
+        self._computed = {}  # actors have them
 
     def _submit(self, share, workers):
         """Create an actor on one worker, and nowhere else.
 
         What it rests on is Dask's to compute: were it pinned too, it could not be computed anew
-        once that worker is gone.
+        once that worker is gone. What is computed already stays as it is.
         """
         if share.address not in workers:
             taken_addresses = [other.address for other in self._shares]
@@ -219,13 +246,17 @@ class Session:
                 workers, key=lambda address: (taken_addresses.count(address), address)
             )
         lengths = [self._partitions.lengths[part] for part in share.parts]
-        blocks = [block for part in share.parts for block in self._partitions.blocks[part]]
+        computed = [block for part in share.parts for block in self._computed.get(part, ())]
+        if not computed:
+            blocks = [block for part in share.parts for block in self._partitions.blocks[part]]
+            near = {"workers": [share.address], "allow_other_workers": True}
+            computed = self._client.compute(blocks, **near)
         there = {"workers": [share.address], "allow_other_workers": False, "pure": False}
         share.future = self._client.submit(
             worker.Holder,
             self._partitions.form,
             lengths,
-            *self._client.compute(blocks, workers=[share.address], allow_other_workers=True),
+            *computed,
             actor=True,
             **there,
         )

@@ -82,15 +82,17 @@ class Holder:
         if form.version != _OURS:
             raise Refusal(VERSION)
         parts = zip(*[iter(blocks)] * (1 + form.n_targets), strict=True)
-        pairs = [_rows_of(form, n, *part) for n, part in zip(lengths, parts, strict=True)]
-        self._rows = [LocalRows(X) for X, _ in pairs]
-        self._y = [y for _, y in pairs]
-        self._arrays = [arrays_of(X) if y is None else [*arrays_of(X), _told(y)] for X, y in pairs]
-        self._as_read = self._fingerprints()
-
-    def _fingerprints(self):
-        """Return what tells the rows and targets of each partition from others."""
-        return np.array([list(map(fingerprint, arrays)) for arrays in self._arrays], np.uint64)
+        read = [_rows_of(form, n, *part) for n, part in zip(lengths, parts, strict=True)]
+        self._rows = [LocalRows(X) for X, _, _ in read]
+        self._y = [y for _, y, _ in read]
+        self._arrays = [
+            arrays_of(X) if y is None else [*arrays_of(X), _told(y)] for X, y, _ in read
+        ]
+        as_read = [
+            [found, *map(fingerprint, others)]
+            for (_, _, found), (_, *others) in zip(read, self._arrays, strict=True)
+        ]
+        self._as_read = np.array(as_read, np.uint64)
 
     def _answered(self, requests):
         for name, arguments in requests:
@@ -99,7 +101,8 @@ class Holder:
 
     def changed(self):
         """Return of each partition whether someone wrote to it."""
-        return np.any(self._fingerprints() != self._as_read, axis=1)
+        found = [list(map(fingerprint, arrays)) for arrays in self._arrays]
+        return np.any(np.array(found, np.uint64) != self._as_read, axis=1)
 
     def _go_on(self):
         """Stop if nobody waits: Dask has dropped this actor."""
@@ -197,7 +200,10 @@ def types_of(part: Any) -> tuple[str, ...]:
 
 
 def _rows_of(form, n_rows, X, *targets):
-    """Return X and y, checked as a local fit checks them, or refuse them by a code."""
+    """Return X, y and the fingerprint of X, checked as a local fit checks them, or refuse them.
+
+    Of CSR rows it is that of their values.
+    """
     parts = X, *targets
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise Refusal(MASKED)
@@ -208,7 +214,8 @@ def _rows_of(form, n_rows, X, *targets):
     X = _matrix(form, X)
     if X.ndim != 2 or X.shape != (n_rows, form.n_features):
         raise Refusal(SHAPE)
-    if finite_fingerprint(X.data if form.is_sparse else X) is None:
+    found = finite_fingerprint(X.data if form.is_sparse else X)
+    if found is None:
         raise Refusal(MISSING, *_not_finite(X))
     columns = [_column(form, n_rows, target) for target in targets]
     if form.n_targets == 2:
@@ -217,8 +224,8 @@ def _rows_of(form, n_rows, X, *targets):
         exposure = columns[1].astype(np.float64)
         if not np.all((exposure > 0) & np.isfinite(exposure)):
             raise Refusal(EXPOSURE)
-        return X, np.column_stack([columns[0], exposure])
-    return X, columns[0] if columns else None
+        return X, np.column_stack([columns[0], exposure]), found
+    return X, columns[0] if columns else None, found
 
 
 def _matrix(form, X):
