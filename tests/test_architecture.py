@@ -58,7 +58,7 @@ LAYERS = {
     (6, 8): "core/spending data/local",
     (6, 9): "data/coded data/streamed training/conditioning training/ranges",
     (6, 10): "data/cluster/worker data/files training/originals",
-    (6, 11): "data/__init__ data/cluster/driver data/parquet",
+    (6, 11): "data/__init__ data/cluster/driver data/lookups data/parquet",
     (6, 12): "data/cluster/dask",
     (7, 0): "solvers/base solvers/minimise solvers/steps",
     (7, 1): "solvers/batches",

@@ -37,6 +37,7 @@ from skdpdyn.data import products
 from skdpdyn.data.products import Products
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.kernels.jit import WhenReady
 from skdpdyn.kernels.products import predict_rows
 from skdpdyn.model_selection._scores import ConstantClassifier, score_of
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
@@ -237,6 +238,32 @@ def hold_models():
 
 def test_models_say_the_same_of_a_row_in_every_place():
     hold_models()
+
+
+@pytest.mark.parametrize("options", [{}, {"monotonic_cst": {3: 1}}, {"classes": [0, 1, 2]}])
+def test_numpy_repeats_look_ups_to_the_bit(options, monkeypatch):
+    """Of rows with gaps, beyond bounds and beyond what the map leaves as it is."""
+    y = np.digitize(ROWS[:, 0], [-0.5, 0.5][: len(options.get("classes", [0, 1])) - 1])
+    known = {"classes": [0, 1], "bounds": (-2.0, 2.0), "interactions": [(0, 1), (0, 2), (5, 6)]}
+    model = ESTIMATORS["PrivateGAMClassifier"](**known | options, **SETTINGS).fit(ROWS, y)
+    rows = np.vstack([ROWS, 5 * ROWS])[:150].copy()
+    rows[7, 2] = np.nan
+    found = WhenReady.found
+    kinds = (
+        lambda self, worthwhile: found(self, worthwhile=True) or self.function,
+        lambda self, worthwhile: None,
+    )
+    said = []
+    for kind in kinds:
+        monkeypatch.setattr(WhenReady, "found", kind)
+        said.append((model.decision_function(rows), model.explain(rows)))
+        with pytest.raises(ValueError, match="contains infinity"):
+            model.predict(np.where(rows == rows[40, 3], np.inf, rows))
+    np.testing.assert_array_equal(said[0][0], said[1][0])
+    np.testing.assert_array_equal(said[0][1], said[1][1])
+    np.testing.assert_allclose(
+        model.to_sklearn().decision_function(rows), said[0][0], rtol=1e-12, atol=1e-12
+    )
 
 
 def test_levels_and_gaps_of_a_row_do_too():

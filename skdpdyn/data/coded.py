@@ -77,9 +77,9 @@ def shortening(cells: Coded, row_map: RowMap, fixed: Collection[int] = ()) -> np
         Columns that count as if they were at the map's centre: no factor depends on them.
     """
     rows = CodedRows(cells, map=row_map)
-    if not rows._mixes_blocks():
+    if not rows.mixes_blocks():
         raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
-    tables, centre = rows._moved()
+    tables, centre = rows.moved()
     tables = [table * (j not in fixed) for j, table in enumerate(tables)]
     with one_blas_thread():
         squares = rows._squares(tables, centre)
@@ -115,7 +115,7 @@ class CodedRows(LocalRows):
         ):
             if statistic.kind == COUNTS:
                 return self._length_counts(statistic)
-            if statistic.kind == OUTER and self._mixes_blocks():
+            if statistic.kind == OUTER and self.mixes_blocks():
                 with one_blas_thread():
                     return self._second_moment()
         return super().summed(statistic)
@@ -137,7 +137,7 @@ class CodedRows(LocalRows):
         """Return whether all rows are in this ball, whatever their cells, also after rounding."""
         return self.expansion.row_norm <= radius
 
-    def _mixes_blocks(self):
+    def mixes_blocks(self) -> bool:
         """Return whether the map mixes no features beyond those of each block."""
         return self.map.is_diagonal or not np.any(self.map.weights[~self.expansion.mixed])
 
@@ -206,7 +206,7 @@ class CodedRows(LocalRows):
         count_cells(self.X.codes, i, j, counts.shape[1], weight, counts.reshape(-1))
         return counts
 
-    def _moved(self):
+    def moved(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Return tables of features of columns less their centre, and the centre of all."""
         expansion = self.expansion
         centre = self.map.centre
@@ -218,12 +218,12 @@ class CodedRows(LocalRows):
         """See `LocalRows._lengths`: by tables where no row is scaled into a ball."""
         if self.map is None or data_norm != 1 or not self._within(self.map.radius):
             return super()._lengths(data_norm)
-        if not self._mixes_blocks():
+        if not self.mixes_blocks():
             return super()._lengths(data_norm)
         if (lengths := self._take_cached()) is not None:
             return lengths
         with one_blas_thread():
-            squares = self._squares(*self._moved())
+            squares = self._squares(*self.moved())
         squares += self._rounding_of_squares()
         return np.ones(squares.size), np.sqrt(squares, out=squares)
 
@@ -248,7 +248,7 @@ class CodedRows(LocalRows):
         return n_terms * _EPS * (self.map.spread * self.map.norm) ** 2
 
     def _squares(self, moved, centre):
-        """Return squared lengths of rows under the map, from the result of `_moved`."""
+        """Return squared lengths of rows under the map, from the result of `moved`."""
         expansion = self.expansion
         tails = self.expansion.tails()
         matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
@@ -296,7 +296,7 @@ class CodedRows(LocalRows):
 
     def _second_moment(self):
         expansion = self.expansion
-        (moved, centre) = self._moved()
+        (moved, centre) = self.moved()
         weight = np.maximum(self._lengths(1.0)[1], self.map.norm)
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight

@@ -485,11 +485,15 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self, X, y, groups, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, equal_rows, weight=weight))
-        if self.family.expand is None and (isinstance(X, np.ndarray) or hasattr(X, "iloc")):
-            is_single = getattr(X, "dtype", None) == np.float32
-            prepare(np.dtype(np.float32 if is_single else np.float64))
+        if isinstance(X, np.ndarray) or hasattr(X, "iloc"):
+            self._prepare(np.dtype(getattr(X, "dtype", np.float64)))
         remember_rows(self, X)
         return self
+
+    @staticmethod
+    def _prepare(dtype):
+        """Compile what predictions of rows of this precision take."""
+        prepare(np.dtype(np.float32 if dtype == np.float32 else np.float64))
 
     def _scaled_products(self, X):
         """Return the products of rows, mapped as in fit, with the coefficients.

@@ -16,6 +16,7 @@ from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import LOG, SOFTMAX
 from skdpdyn.core.schema import apply_schema, said_of
 from skdpdyn.data.coded import Coded, shortening
+from skdpdyn.data.lookups import lookups_of, prepare
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
     PrivateLinearModel,
@@ -171,12 +172,32 @@ class AdditiveModel(PrivateLinearModel):
             self.categories,
         )
 
+    @staticmethod
+    def _prepare(dtype):
+        """Compile what predictions take."""
+        prepare()
+
     def _scaled_products(self, X):
         """Return raw predictions without intercepts: the sums of all contributions."""
-        explainer = self._explainer()
-        terms = explainer.terms(read_cells(self, X))
-        products = terms.sum(axis=2) + explainer.centres.sum(axis=1)
+        tables, codes = self._looked_up(X)
+        if tables is None:
+            explainer = self._explainer()
+            products = explainer.terms(codes).sum(axis=2) + explainer.centres.sum(axis=1)
+        else:
+            products = tables.raw(codes)
         return products if self.coef_.ndim == 2 else products[:, 0]
+
+    def _looked_up(self, X):
+        """Return tables of this model and the cells of rows, or None and the rows of cells."""
+        check_is_fitted(self)
+        tables = lookups_of(self, self._explainer)
+        codes = None
+        if tables is not None and not hasattr(self, "feature_names_in_"):
+            codes = tables.codes(X)
+        if codes is None:
+            codes = read_cells(self, X)
+            codes = codes if tables is None else codes.codes.T
+        return tables, codes
 
     # --- shapes -----------------------------------------------------------------------------------
 
@@ -247,9 +268,9 @@ class AdditiveModel(PrivateLinearModel):
             a regression `predict` before it is cut at ``target_bounds`` (with ``loss="poisson"``
             its logarithm), of a classifier the scores that probabilities are made of.
         """
-        explainer = self._explainer()
-        terms = explainer.terms(read_cells(self, X))
-        same = explainer.centres.sum(axis=1) + self.intercept_
+        tables, codes = self._looked_up(X)
+        terms = self._explainer().terms(codes) if tables is None else tables.each(codes)
+        same = self._centres().sum(axis=1) + self.intercept_
         explained = np.insert(terms, 0, same, axis=2).transpose(0, 2, 1)
         return explained if explained.shape[2] > 1 else explained[:, :, 0]
 

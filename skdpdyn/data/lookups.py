@@ -1,0 +1,405 @@
+"""Predictions of additive models by look-ups: what depends on the model alone is made once.
+
+The squared length of a row, and what each term says of it, are sums of numbers that tables have for
+a cell of a column, or for the cells of two. Only the lowest products of pairs mix among one
+another: these are multiplied by a triangle.
+
+A sum has one order, whatever the number of rows. Compiled code adds many rows, and numpy does the
+same to the bit where none is on disk.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from skdpdyn.core.expansion import Expansion, NumberColumn
+from skdpdyn.data.coded import Coded, CodedRows
+from skdpdyn.data.row_map import RowMap
+from skdpdyn.kernels.lookups import add_looked_up, add_products, write_codes
+from skdpdyn.support.blas import one_blas_thread
+
+_FEW = 16  # rows that numpy alone looks up
+_VERY_FEW = 8  # whose products are multiplied by one call
+_IN_CACHE = 128  # rows that numpy looks up at a time
+_AT_ONCE = 1 << 14  # rows that compiled code does, a multiple of what it multiplies at a time
+_MOST_CELLS = 6_000_000  # of all tables: 48 MB
+_MOST_EDGES = 255  # of a column of numbers
+_WORTH_COMPILING = 200_000  # rows in all, which take numpy a second
+
+
+@dataclass(frozen=True, eq=False)
+class CellTables:
+    """Numbers for the cell of each column, and for the cells of pairs of columns.
+
+    Parameters
+    ----------
+    alone : ndarray of shape (n_tables, n_cells)
+        Numbers of all cells, of one column after the other.
+    pairs : ndarray of shape (n_pairs, 4)
+        Both columns, where the numbers of their cells begin, and how many there are for a cell of
+        the first.
+    of_pairs : ndarray of shape (n_tables, n_cells_of_pairs)
+        Numbers of all two cells.
+    """
+
+    alone: np.ndarray
+    pairs: np.ndarray
+    of_pairs: np.ndarray
+
+    @classmethod
+    def of(cls, alone: Any, tables: dict[tuple[int, int], np.ndarray]) -> "CellTables":
+        """Return the tables, those of pairs by their columns, (n_tables, n_cells, n_cells)."""
+        pairs = []
+        flat = [np.zeros((len(alone), 0))]
+        first = 0
+        for (i, j), table in tables.items():
+            pairs.append((i, j, first, table.shape[2]))
+            flat.append(table.reshape(len(table), -1))
+            first += flat[-1].shape[1]
+        places = np.array(pairs, dtype=np.int64).reshape(-1, 4)
+        return cls(np.ascontiguousarray(alone), places, np.hstack(flat))
+
+    def each(self, codes: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Return all numbers of rows of codes, of shape (n_tables, n_rows, n_columns + n_pairs)."""
+        i, j, first, stride = self.pairs.T
+        alone = self.alone[:, codes + starts[:-1]]
+        of_pairs = self.of_pairs[:, codes[:, i] * stride + codes[:, j] + first]
+        return np.concatenate([alone, of_pairs], axis=2)
+
+
+class Lookups:
+    """Tables of a fitted additive model.
+
+    Parameters
+    ----------
+    expansion : Expansion
+        Tables of features.
+    row_map : RowMap
+        The released map of expanded rows.
+    weights : ndarray of shape (n_outputs, n_weights)
+        Numbers of each cell and product, for each output.
+    centres : ndarray of shape (n_outputs, n_terms)
+        Contribution of each term at the map's centre.
+    fixed : collection of int
+        Columns that shorten no row.
+    """
+
+    def __init__(
+        self,
+        expansion: Expansion,
+        row_map: RowMap,
+        weights: np.ndarray,
+        centres: np.ndarray,
+        fixed: Collection[int],
+    ) -> None:
+        self._expansion = expansion
+        self._numbers = weights, centres
+        self._norm = row_map.norm
+        self._starts = expansion.starts.astype(np.int64)
+        self._row_map = row_map
+        self._fixed = fixed
+        self.constants = centres.sum(axis=1)
+        with one_blas_thread():
+            self._terms = None
+            if _count(expansion, len(weights)) <= _MOST_CELLS:
+                self._terms = _of_terms(expansion, weights, centres)
+            self._squares = self._of_squares()
+
+    @staticmethod
+    def fit(expansion: Expansion) -> bool:
+        """Return whether tables of squared lengths take at most 48 MB."""
+        return _count(expansion, 0) <= _MOST_CELLS
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _moved(self):
+        """Return tables of columns less the centre, and the centre."""
+        nothing = Coded(
+            np.empty((0, len(self._expansion.columns)), self._expansion.code_dtype), self._expansion
+        )
+        rows = CodedRows(nothing, map=self._row_map)
+        if not rows.mixes_blocks():
+            raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
+        tables, centre = rows.moved()
+        return [table * (j not in self._fixed) for j, table in enumerate(tables)], centre
+
+    def _of_squares(self):
+        """Return squared lengths by cells and pairs of cells, but for the lowest products."""
+        moved, centre = self._moved
+        matrix = self._matrix
+        slices = self._expansion.slices
+        tails = self._expansion.tails()
+        width = sum(self._expansion.widths)
+        gram = matrix[:width, :width]
+        gram = gram.T @ gram
+        alone = []
+        tables = {}
+        for i, table in enumerate(moved):
+            alone.append(np.sum(table @ gram[slices[i], slices[i]] * table, axis=1))
+            for j in range(i + 1, len(moved)):
+                of_two = np.zeros((len(table), len(moved[j])))
+                if not self._row_map.is_diagonal:
+                    of_two += table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
+                if (i, j) in tails:
+                    of_two += tails[i, j].squares(matrix, centre)
+                if np.any(of_two):
+                    tables[i, j] = of_two[None]
+        return CellTables.of(np.concatenate(alone)[None], tables)
+
+    @property
+    def _matrix(self):
+        row_map = self._row_map
+        return np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
+
+    @cached_property
+    def _products(self):
+        """Return the lowest products of pairs as kernels read them; None: there are none."""
+        expansion = self._expansion
+        if len(expansion.blocks) < 2:
+            return None
+        lowest = expansion.blocks[1]
+        of_block = self._matrix[np.ix_(lowest, lowest)]
+        with one_blas_thread():
+            is_diagonal = self._row_map.is_diagonal
+            triangle = of_block.copy() if is_diagonal else np.linalg.qr(of_block, mode="r")
+        head = expansion.head
+        columns = np.searchsorted(head.low_starts, head.places, side="right") - 1
+        inside = head.places - head.low_starts[columns]
+        both = np.stack([columns, inside], axis=2).reshape(-1, 2).astype(np.int64)
+        factors, sides = np.unique(both, axis=0, return_inverse=True)
+        sides = np.ascontiguousarray(sides.reshape(2, -1).T.astype(np.int64))
+        weights = head.pair_weights.copy()
+        return head.low, factors, sides, weights, self._moved[1][lowest], triangle
+
+    # --- cells ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _edges(self):
+        """Return edges of columns of numbers, and the cells of missing ones; None: others occur."""
+        columns = self._expansion.columns
+        if not all(isinstance(of, NumberColumn) and of.n_cells <= 256 for of in columns):
+            return None
+        edges = np.full((len(columns), _MOST_EDGES), np.inf)
+        for of, column in zip(edges, columns, strict=True):
+            of[: column.edges.size] = column.edges
+        return edges, np.array([column.n_cells - 1 for column in columns])
+
+    def codes(self, X: Any) -> np.ndarray | None:
+        """Return the cells of rows of an array of numbers, of shape (n_columns, n_rows).
+
+        None for other rows, and where a number is infinite.
+        """
+        is_plain = type(X) is np.ndarray and X.ndim == 2 and X.dtype == np.float64 and len(X) > 0
+        if not is_plain or self._edges is None or X.shape[1] != len(self._edges[0]):
+            return None
+        edges, missing = self._edges
+        codes = np.empty(X.shape[::-1], np.uint16)
+        if _are_ready(len(X)):
+            kernel = write_codes.found(worthwhile=True)
+            infinite = False
+            for part in _parts(len(X), _AT_ONCE):
+                turned = np.empty((len(edges), len(X[part])), np.uint16)
+                infinite |= kernel(np.ascontiguousarray(X[part]), edges, missing, turned)
+                codes[:, part] = turned
+            return None if infinite else codes
+        if np.isinf(X).any():
+            return None
+        if len(X) <= _FEW:
+            found = np.sum(edges[:, None, :] <= X.T[:, :, None], axis=2)
+            return np.where(np.isnan(X.T), missing[:, None], found).astype(np.uint16)
+        for of, column, numbers in zip(codes, self._expansion.columns, X.T, strict=True):
+            of[:] = column.codes(numbers)
+        return codes
+
+    # --- sums -------------------------------------------------------------------------------------
+
+    def raw(self, codes: np.ndarray) -> np.ndarray:
+        """Return the sums of all terms.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_columns, n_rows)
+            Cells.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs)
+        """
+        n_rows = codes.shape[1]
+        if self._terms is None:
+            return _sums(self.each(codes)) + self.constants
+        out = np.empty((n_rows, len(self.constants)))
+        ready = _are_ready(n_rows)
+        for part in _parts(n_rows, _AT_ONCE if ready else _IN_CACHE):
+            if ready:
+                turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
+                sums = self._added(self._terms, turned)
+                out[part] = (self._factors_of_many(turned) * sums).T
+            else:
+                cells = codes[:, part].T.astype(np.intp)
+                sums = _sums(self._terms.each(cells, self._starts))
+                out[part] = (self._factors(cells) * sums).T
+        return out + self.constants
+
+    def each(self, codes: np.ndarray) -> np.ndarray:
+        """Return the contribution of each term, less that at the centre.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_columns, n_rows)
+            Cells.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs, n_terms)
+        """
+        expansion = self._expansion
+        n_terms = len(expansion.columns) + len(expansion.pairs)
+        out = np.empty((codes.shape[1], len(self.constants), n_terms))
+        ready = _are_ready(len(out))
+        for part in _parts(len(out), _AT_ONCE if ready else _IN_CACHE):
+            cells = codes[:, part].T.astype(np.intp)
+            if ready:
+                turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
+                factors = self._factors_of_many(turned)
+            else:
+                factors = self._factors(cells)
+            if self._terms is None:
+                given = np.ascontiguousarray(cells, dtype=expansion.code_dtype)
+                terms = expansion.terms(given, *self._numbers, factors)
+            else:
+                terms = self._terms.each(cells, self._starts) * factors[:, None]
+            out[part] = np.moveaxis(terms, 0, 1)
+        return out
+
+    def _added(self, tables, turned):
+        """Return sums of numbers of tables by compiled code, of shape (n_tables, n_rows)."""
+        sums = np.zeros((len(tables.alone), turned.shape[1]))
+        kernel = add_looked_up.found(worthwhile=True)
+        kernel(turned, self._starts, tables.alone, tables.pairs, tables.of_pairs, sums)
+        return sums
+
+    def _factors_of_many(self, turned):
+        """Return factors that rows are shortened by, by compiled code."""
+        squares = self._added(self._squares, turned)[0]
+        if self._products is not None:
+            kernel = add_products.found(worthwhile=True)
+            kernel(turned, self._starts, *self._products, squares)
+        return self._shortened(squares)
+
+    def _factors(self, cells):
+        """Return the same factors to the bit by numpy."""
+        squares = _sums(self._squares.each(cells, self._starts))[0]
+        if self._products is not None:
+            low, factors, sides, weights, centre, triangle = self._products
+            column, inside = factors.T
+            of_rows = low[cells[:, column] + self._starts[column], inside]
+            v = of_rows[:, sides[:, 0]] * of_rows[:, sides[:, 1]] * weights - centre
+            if len(v) <= _VERY_FEW:
+                turned = _sums(v[:, None, :] * triangle)
+            else:
+                turned = np.zeros_like(v)
+                for p, of in enumerate(triangle.T):
+                    turned[:, : p + 1] += v[:, p, None] * of[: p + 1]
+            squares = squares + _sums(turned * turned)
+        return self._shortened(squares)
+
+    def _shortened(self, squares):
+        return self._norm / np.sqrt(np.maximum(squares, self._norm**2))
+
+
+def _count(expansion, n_outputs):
+    """Return how many numbers tables of pairs of columns have, with terms of so many outputs."""
+    sizes = np.array([column.n_cells for column in expansion.columns])
+    of_squares = int(np.sum(sizes) ** 2 - np.sum(sizes**2)) // 2
+    return of_squares + n_outputs * sum(int(sizes[i] * sizes[j]) for i, j in expansion.pairs)
+
+
+def _of_terms(expansion, weights, centres):
+    """Return the contributions of columns by cell and of pairs by two cells, for each output."""
+    n_columns = len(expansion.columns)
+    column_of_cell = np.repeat(np.arange(n_columns), np.diff(expansion.starts))
+    alone = weights[:, : expansion.n_cells] - centres[:, column_of_cell]
+    tables = {}
+    product = expansion.n_cells
+    for k, (i, j) in enumerate(expansion.pairs):
+        low = [expansion.low[expansion.starts[of] : expansion.starts[of + 1]] for of in (i, j)]
+        sizes = np.diff(expansion.low_starts)[[i, j]]
+        one, other, _ = map(np.array, zip(*expansion.factors[k], strict=True))
+        of_products = np.zeros((len(weights), *sizes))
+        places = one - expansion.low_starts[i], other - expansion.low_starts[j]
+        of_products[:, *places] = weights[:, product : product + one.size]
+        table = low[0][:, : sizes[0]] @ of_products @ low[1][:, : sizes[1]].T
+        tables[i, j] = table - centres[:, n_columns + k, None, None]
+        product += one.size
+    return CellTables.of(alone, tables)
+
+
+def _parts(n_rows, size) -> list[slice]:
+    return [slice(first, first + size) for first in range(0, n_rows, size)]
+
+
+def _sums(terms):
+    """Return sums along the last axis, one term after the other: `numpy.sum` adds pairs."""
+    return np.add.accumulate(terms, axis=-1)[..., -1]
+
+
+_KERNELS = write_codes, add_looked_up, add_products
+_so_far = [0]
+
+
+def _are_ready(n_rows):
+    """Return whether compiled code is there, or worth it by all rows that were predicted."""
+    if n_rows <= _FEW:
+        return False
+    _so_far[0] += n_rows
+    worthwhile = _so_far[0] > _WORTH_COMPILING
+    return all(kernel.found(worthwhile) is not None for kernel in _KERNELS)
+
+
+def prepare() -> None:
+    """Compile the passes over rows, as a fit does, whose predictions will be asked for."""
+    for kernel in _KERNELS:
+        kernel.found(worthwhile=True)
+
+
+_KEPT: "WeakKeyDictionary[Any, tuple]" = WeakKeyDictionary()
+# beside the models: what is in them is copied, stored and shown
+
+
+def lookups_of(model: Any, explainer: Any) -> Lookups | None:
+    """Return the tables of a fitted additive model, which are made anew once it has changed.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``expansion_``, ``conditioning_``, ``coef_`` and ``monotonic_cst``.
+    explainer : callable
+        Returns the numbers that tables are made of.
+
+    Returns
+    -------
+    Lookups or None
+        None where tables would be too large.
+    """
+    kept = _KEPT.get(model)
+    signs = repr(model.monotonic_cst)
+    if (
+        kept is not None
+        and kept[0] is model.expansion_
+        and kept[1] is model.conditioning_
+        and kept[2] == signs
+        and np.array_equal(kept[3], model.coef_)
+    ):
+        return kept[4]
+    tables = None
+    if Lookups.fit(model.expansion_):
+        of = explainer()
+        tables = Lookups(of.expansion_, of.row_map, of.weights, of.centres, of.fixed)
+    _KEPT[model] = model.expansion_, model.conditioning_, signs, np.copy(model.coef_), tables
+    return tables
