@@ -370,6 +370,7 @@ PROOFS = {
     # draw of one record in two of eighty. Runs of one step, of each of these, come to all of it.
     "radius.*: NoisyGradientDescent": 0.35,
     "without_replacement: ": 0.2,
+    "bassily.*: ": 0.0,
     "fit, ranges; .*noisy_sgd.*: CyclicBatches": 0.57,  # ranges are wider than what rows have
     "(noisy|dp_sgd|Langevin).*: (training|[A-Z])": 0.6,
     # A minimiser moves by the sensitivity over the curvature: by all of it where no other record
