@@ -580,7 +580,7 @@ def test_missing_values_of_any_kind_are_named():
     missing[0, 0] = pd.NA
     huge[0, 0] = 10**400
     y = pd.Series(np.arange(20) % 2, dtype=object)
-    text = pd.Series(["no", "yes"] * 10)
+    text = pd.Series(["no", "yes"] * 10, dtype="string")
     with pytest.raises(ValueError, match="which are numbers"):
         model.fit(X, text)
     for rows, target, message in (
