@@ -375,7 +375,8 @@ PROOFS = {
     "(noisy|dp_sgd|Langevin).*: (training|[A-Z])": 0.6,
     # A minimiser moves by the sensitivity over the curvature: by all of it where no other record
     # bends the loss, and those here do.
-    "output_perturbation.*: (training|PerturbedOutput)": 0.44,
+    "fit, (some ranges|bounds); .*output_perturbation.*: (training|PerturbedOutput)": 0.44,
+    "output_perturbation.*: (training|PerturbedOutput)": 0.65,
     # A residual of 1 at the farthest score needs a base rate below the noise, which is cut off.
     "slope of residuals": 0.5,
     # No weight is 0: at bounds of 1 and 4 a replacement moves their sum by 3/4.
@@ -398,7 +399,8 @@ PROOFS = {
     "(table|private_regression).*rare.*: gradient 0": 0.14,
     "(table|private_regression).*rare.*: gradient": 0.57,
     "table.*Softmax.*: (gradient|curvature)": 0.33,
-    "table.*Softmax.*add_remove.*: scores": 0.14,  # half of a pair is seen
+    "table, weights.*Softmax.*add_remove.*: scores": 0.14,
+    "table.*Softmax.*add_remove.*: scores": 0.17,  # half of a pair is seen
     "table.*Softmax.*: scores": 0.22,
     "(table|private_regression).*: scores": 0.25,
     "^table, levels; .*: curvature": 0.31,  # rows of levels differ in few directions
