@@ -84,6 +84,7 @@ PANELS = {
         "rate of counts": lambda d, s: rules.rate_share(s),
         "mean target": lambda d, s: rules.mean_target_share(s),
         "mean residual": lambda d, s: rules.calibration_share(s),
+        "quantile of residuals": lambda d, s: rules.residuals_share(s),
         "mean residual of counts": lambda d, s: rules.rate_calibration_share(s),
         "length of rows": lambda d, s: rules.radius_share(s),
     },

@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "counts of residuals have the noise of a record that joins, not of one in place of another",
+        "apart=1.0,",
+        "apart=0.5,",
+        "tests/test_spent.py -k 'near_to_its_limit and PrivateQuantileRegressor'",
+    ),
+    Mutation(
         "predictions leave a row that is too long to square within the ball",
         "least = np.where(long, 0.0, radius)",
         "least = np.where(long, radius, radius)",

@@ -413,8 +413,6 @@ PROOFS = {
     "levels of persons: second moments": 0.75,
     "levels of persons: column variances": 0.87,  # dummies of a row share one column
     "^table, (private levels|levels|gaps).*: (column variances|second moments)": 0.49,
-    # Residuals of a quantile q are q and q - 1, and the larger one bounds both: 1/(2 q).
-    "a high quantile.*: mean residual": 0.55,
     # Bounds of years: parts of a range are counted once, of one value of a record.
     "bought bounds.*: finer": 0.0,
     # Expected and observed counts differ in all four numbers only where deviances do not.

@@ -433,5 +433,31 @@ def pinball(quantile: float) -> Loss:
     )
 
 
+@cache
+def _below_residual(quantile):
+    """Return the derivative of the pinball loss of a quantile, without a smoothed kink."""
+
+    def residual(raw_prediction, y, out):
+        for i in range(out.size):
+            out[i] = (1.0 if raw_prediction[i] >= y[i] else 0.0) - quantile
+
+    return residual
+
+
+@cache
+def below(quantile: float) -> Loss:
+    """Return what a count of targets at or below predictions adds up: no loss, but bounded.
+
+    A row adds 1 - quantile where its target is, and -quantile elsewhere: 0 in the mean, where that
+    part of the targets is below.
+    """
+    return Loss(
+        "count below",
+        _below_residual(quantile),
+        lipschitz=max(quantile, 1 - quantile),
+        smoothness=1.0,  # nothing takes steps by it
+    )
+
+
 LOSSES = (logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5), pinball(0.9))
 """One of each loss, and softmax in two sizes, for the conformance tests."""

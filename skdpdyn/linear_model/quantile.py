@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from skdpdyn.core import rules
 from skdpdyn.core.losses import pinball
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.training.base import scored
@@ -13,21 +12,24 @@ from skdpdyn.training.targets import Numbers
 
 
 class QuantileUnits(NumberUnits):
-    """The units of numbers; the mean residual is how far the part below a prediction is off."""
+    """The units of numbers, of which a quantile of residuals is bought, no mean."""
 
-    def moved(self, learning, spending, residual):
-        """See `TargetUnits.moved`."""
-        loss = learning.plan.objective.loss  # its constant is the larger of q and 1 - q
-        return -rules.quantile_spread(loss.lipschitz) * residual
+    def __init__(self, quantile: float) -> None:
+        self.quantile = quantile
+
+    def calibration_share(self, request):
+        """See `TargetUnits.calibration_share`: nothing."""
+        return 0.0
 
 
 class _FamilyOfQuantile:
     """The family of an estimator's own quantile; of a class, that of the median."""
 
     def __get__(self, model, owner):
-        loss = pinball(0.5 if model is None else model.quantile)
+        quantile = 0.5 if model is None else model.quantile
+        loss = pinball(quantile)
         return Family(
-            loss, Numbers(), clip=lambda strength, *_: loss.lipschitz, units=QuantileUnits()
+            loss, Numbers(), clip=lambda strength, *_: loss.lipschitz, units=QuantileUnits(quantile)
         )
 
 

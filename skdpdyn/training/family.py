@@ -38,9 +38,12 @@ class TargetUnits(Part):
     ----------
     has_probabilities : bool
         Whether raw predictions are log odds.
+    quantile : float or None
+        The part of the targets that is to lie below raw predictions.
     """
 
     has_probabilities = False
+    quantile: float | None = None
 
     def loss(self, request: Any) -> Loss:
         """Return the loss of targets in these units, which may be far from 0."""

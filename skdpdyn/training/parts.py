@@ -411,6 +411,7 @@ def sums_of_rows(
     intercept: np.ndarray,
     learning: Learning,
     spending: Spending,
+    apart: float = math.inf,
 ) -> tuple[np.ndarray, float]:
     """Buy the sums over all rows of a loss's derivatives, and return the noise's deviation.
 
@@ -430,12 +431,15 @@ def sums_of_rows(
         Has the rows.
     spending : Spending
         Buys the sums.
+    apart : float, default=inf
+        Largest difference of the derivatives of two rows, of a single output; one of the two is at
+        the bound, so that kernels keep back of it what the sum rounds by.
     """
     objective = learning.plan.objective
     point = np.append(coef.ravel(), intercept)
     objective = replace(objective, loss=loss)
     total = learning.rows.residual_sum(objective, bound, point)
-    sensitivity = spending.adjacency.sum_sensitivity(bound)
+    sensitivity = min(spending.adjacency.sum_sensitivity(bound), apart)
     std = sensitivity * spending.noise_multiplier(name)
     return spending.release(name, total, sensitivity), std
 

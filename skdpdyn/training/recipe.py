@@ -31,6 +31,7 @@ from skdpdyn.training.parts import (
     START,
     TOTAL,
 )
+from skdpdyn.training.residuals import QUANTILE
 from skdpdyn.training.slope import MEAN_ROW, SLOPE
 from skdpdyn.training.values import BASE_RATE_DROWNS, Recipe, Request
 
@@ -227,7 +228,7 @@ class Mapped(Planned):
     """A map of rows, then steps that follow from the map."""
 
     adapts = composes = True
-    after: tuple[Part, ...] = (RESIDUAL, SLOPE, MEAN_ROW)
+    after: tuple[Part, ...] = (RESIDUAL, QUANTILE, SLOPE, MEAN_ROW)
 
     def bought(self, request):
         """See `AsIs.bought`."""
