@@ -551,9 +551,15 @@ MUTATIONS = [
     ),
     Mutation(
         "a confusion's record counts once",
-        "math.sqrt(adjacency.sum_sensitivity(1.0)),\n            1 -",
-        "1.0,\n            1 -",
+        'sensitivity = math.sqrt(adjacency.sum_sensitivity(1.0))\n    return NoisyPart("counts"',
+        'sensitivity = 1.0\n    return NoisyPart("counts"',
         "tests/test_spent.py -k evaluate",
+    ),
+    Mutation(
+        "a wrong record of many classes counts once",
+        "sensitivity = math.sqrt(2 * adjacency.sum_sensitivity(1.0))",
+        "sensitivity = math.sqrt(adjacency.sum_sensitivity(1.0))",
+        "tests/test_evaluation.py -k moves_a_score",
     ),
     Mutation(
         "errors of a regression with too little noise",
@@ -569,8 +575,8 @@ MUTATIONS = [
     ),
     Mutation(
         "weights of a design are public to an evaluation",
-        "return None if self.is_design else float(self.n)",
-        "return math.fsum(self.weight) if self.is_design else float(self.n)",
+        "return () if self.is_design else ((weights, float(self.n)),)",
+        "return ((weights, float(self.n if self.weight is None else math.fsum(self.weight))),)",
         "tests/test_bits.py -k evaluate",
     ),
     Mutation(

@@ -22,8 +22,8 @@ from sklearn.svm import LinearSVC
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.core import spending
-from skdpdyn.evaluation import PrivateCalibrationDisplay, PrivateRocCurveDisplay, evaluate
-from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
+from skdpdyn.evaluation import PrivateCalibrationDisplay, PrivateRocCurveDisplay, counts, evaluate
+from skdpdyn.evaluation.estimates import Covariance, Estimate, NoisyNumbers
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import GaussianDP, Ledger, check_report
@@ -71,6 +71,7 @@ MODELS = {
 }
 BOUNDS = {"two": {"thresholds": np.arange(1, 32) / 32}, "three": {}}
 BOUNDS["regression"] = {"target_bounds": (-4.0, 4.0)}
+KINDS = [*((name, 30) for name in MODELS), ("three", 2)]  # and most classes whose pairs count
 
 
 def record(monkeypatch):
@@ -86,10 +87,11 @@ def record(monkeypatch):
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("name", MODELS)
-def test_a_person_moves_a_score_as_one_row_does(name, adjacency, monkeypatch):
+@pytest.mark.parametrize(("name", "most_confused"), KINDS)
+def test_a_person_moves_a_score_as_one_row_does(name, most_confused, adjacency, monkeypatch):
     """A person with 1 to 99 rows, all alike or not; rows that everyone repeats change nothing."""
     model, y = MODELS[name]
+    monkeypatch.setattr(counts, "MOST_CONFUSED", most_confused)
     calls = record(monkeypatch)
     options = {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
     owners = np.append(np.arange(300), np.arange(300))
@@ -179,10 +181,11 @@ def test_more_classes_and_regressions_without_noise(monkeypatch):
     assert evaluate(ridge, X, y, epsilon=1.0).target_bounds == (-4.0, 4.0)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_intervals_hold_what_they_are_of(name, monkeypatch):
+@pytest.mark.parametrize(("name", "most_confused"), KINDS)
+def test_intervals_hold_what_they_are_of(name, most_confused, monkeypatch):
     """Of 80 intervals of 95 % less than 60 hold the metric with probability 2e-9 at the most."""
     model, y = MODELS[name]
+    monkeypatch.setattr(counts, "MOST_CONFUSED", most_confused)
     A = np.tile(X, (5, 1))
     b = np.tile(y, 5)
     with monkeypatch.context() as patch:
@@ -193,6 +196,26 @@ def test_intervals_hold_what_they_are_of(name, monkeypatch):
         for metric, one in evaluate(model, A, b, epsilon=1.0, **BOUNDS[name]).metrics().items():
             held[metric] += one.low <= exact[metric].value <= one.high
     assert min(held.values()) >= 60
+
+
+def test_many_classes_have_the_metrics_of_few_with_less_noise(monkeypatch):
+    """Counts of right and wrong records alone: the same values, and no interval is wider."""
+    model, y = MODELS["three"]
+    record(monkeypatch)
+    y = np.where(np.arange(600) < 5, 9, y)
+    pairs = evaluate(model, X, y, epsilon=1.0)
+    monkeypatch.setattr(counts, "MOST_CONFUSED", 2)
+    sums = evaluate(model, X, y, epsilon=1.0)
+    assert sums.confusion_matrix is None
+    assert "no pairs of labels" in repr(sums)
+    of_both = zip(
+        [*pairs.metrics().values(), *pairs.population.metrics().values()],
+        [*sums.metrics().values(), *sums.population.metrics().values()],
+        strict=True,
+    )
+    for one, other in of_both:
+        assert other.value == pytest.approx(one.value, abs=1e-12)
+        assert other.high - other.low <= (one.high - one.low) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("prevalence", [0.01, 0.3])
@@ -250,7 +273,8 @@ def test_what_noise_leaves_nothing_of(monkeypatch):
 
 def test_ratios_are_fieller_s():
     """A ratio is in the interval exactly where the test of it does not reject."""
-    numbers = NoisyNumbers(np.array([30.0, 100.0]), np.array([[9.0, 4.0], [4.0, 16.0]]), 1.96)
+    covariance = Covariance.shared(np.array([[9.0, 4.0], [4.0, 16.0]]))
+    numbers = NoisyNumbers(np.array([30.0, 100.0]), covariance, 1.96)
     one = numbers.ratio(np.array([1.0, 0.0]), np.array([0.0, 1.0]))
     for end in (one.low, one.high):
         spread = math.sqrt(9 - 2 * end * 4 + end**2 * 16)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from skdpdyn.core.rules import LOG_LOSS_SHARE, strength_of
 from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import persons_of
-from skdpdyn.evaluation.estimates import NoisyNumbers
+from skdpdyn.evaluation.estimates import Covariance, NoisyNumbers
 from skdpdyn.evaluation.results import (
+    MOST_CONFUSED,
     ClassEvaluation,
     PrivateEvaluation,
     RateEvaluation,
@@ -57,16 +58,17 @@ _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 class NoisyPart:
     """Numbers to release together, and how far one record moves them.
 
-    Row i of ``strategy`` says which of the wanted numbers ``values[i]`` sums; None: the values are
-    the wanted numbers. ``total`` is the sum of the wanted numbers, if that is public.
+    Row i of ``strategy`` says which of the wanted numbers ``values[i]`` sums; a vector: value i is
+    ``strategy[i]`` times the wanted number. ``known`` are pairs of weights of the wanted numbers
+    and their weighted sum, if that is public.
     """
 
     name: str
     values: np.ndarray
     sensitivity: float
     share: float = 1.0
-    strategy: np.ndarray | None = None
-    total: float | None = None
+    strategy: np.ndarray = field(default_factory=partial(np.ones, 1))
+    known: tuple[tuple[np.ndarray, float], ...] = ()
 
     def released(self, spending: Spending, quantile: float) -> NoisyNumbers:
         """Release the values, and return the least-squares estimate of the wanted numbers."""
@@ -74,15 +76,17 @@ class NoisyPart:
         sensitivity = self.sensitivity * (1 + 8 * _EPS)
         noisy = spending.release(self.name, self.values, sensitivity)
         std = sensitivity * spending.noise_multiplier(self.name)
-        strategy = np.eye(noisy.size) if self.strategy is None else self.strategy
-        information = np.linalg.inv(strategy.T @ strategy)
-        values = information @ (strategy.T @ noisy)
-        covariance = std**2 * information
-        if self.total is not None:
-            moved = covariance.sum(axis=1)
-            values = values + moved / moved.sum() * (self.total - values.sum())
-            covariance = covariance - np.outer(moved, moved) / moved.sum()
-        return NoisyNumbers(values, covariance, quantile)
+        if self.strategy.ndim == 1:
+            values = noisy / self.strategy
+            covariance = Covariance.apart(np.broadcast_to(std / self.strategy, noisy.shape) ** 2)
+        else:
+            information = np.linalg.inv(self.strategy.T @ self.strategy)
+            values = information @ (self.strategy.T @ noisy)
+            covariance = Covariance.shared(std**2 * information)
+        numbers = NoisyNumbers(values, covariance, quantile)
+        for weights, total in self.known:
+            numbers = numbers.given(weights, total)
+        return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,10 +186,9 @@ class Weighed:
         """Return the weighted sum, rounded once."""
         return math.fsum(terms if self.weight is None else terms * self.weight)
 
-    @property
-    def public_total(self):
-        """The sum of the weights where it is public."""
-        return None if self.is_design else float(self.n)
+    def known(self, weights):
+        """Return a weighted sum of counts to which every record adds 1, where it is public."""
+        return () if self.is_design else ((weights, float(self.n)),)
 
     @property
     def rounding(self):
@@ -241,9 +244,8 @@ def counts_of_bins(name, places, shape, owned, adjacency, others=False):
     if others:
         strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))
         sensitivity *= owned.rounding  # counts are exact, a root times one is rounded
-    return NoisyPart(
-        name, strategy @ counts, sensitivity, strategy=strategy, total=owned.public_total
-    )
+    known = owned.known(np.ones(counts.size))
+    return NoisyPart(name, strategy @ counts, sensitivity, strategy=strategy, known=known)
 
 
 def _equal_bins(parts, strength):
@@ -280,18 +282,9 @@ def _confusions(model, X, codes, owned, classes, adjacency):
     """Count by true and predicted label, and sum the log losses; the last count is of others."""
     predicted = codes_of(answers(model, "predict", X, codes.size), classes)
     with_losses = hasattr(model, "predict_proba")
-    size = classes.size**2
-    places = np.where((codes < 0) | (predicted < 0), size, codes * classes.size + predicted)
-    counts = owned.count(places, size + 1)
-    parts = [
-        NoisyPart(
-            "counts",
-            counts.astype(float),
-            math.sqrt(adjacency.sum_sensitivity(1.0)),
-            1 - LOG_LOSS_SHARE * with_losses,
-            total=owned.public_total,
-        )
-    ]
+    count = _pairs_of_labels if classes.size <= MOST_CONFUSED else _right_and_wrong
+    counts = count(codes, predicted, owned, classes.size, adjacency)
+    parts = [replace(counts, share=1 - LOG_LOSS_SHARE * with_losses)]
     largest = 3 * math.log(classes.size)
     if with_losses:
         probability = answers(model, "predict_proba", X, codes.size)
@@ -301,19 +294,61 @@ def _confusions(model, X, codes, owned, classes, adjacency):
         parts.append(NoisyPart("log losses", terms, owned.rounding, LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
-        _warn_of_others(released[0], classes)
+        noisy = released[0]
+        if classes.size > MOST_CONFUSED:
+            right, by_true, by_predicted = np.arange(3 * classes.size).reshape(-1, 3).T
+            last = noisy.values.size - 1
+            places = [np.column_stack([right, wrong]).ravel() for wrong in (by_true, by_predicted)]
+            noisy, public["by_predicted"] = (noisy.of(np.append(of, last)) for of in places)
+        _warn_of_others(noisy, classes)
         log_loss = None
         if with_losses:
             losses = released[1].beside(*public["total"])
             log_loss = losses.ratio(np.array([largest, 0]), np.array([0, 1]), (0.0, largest))
-        return ClassEvaluation(noisy=released[0], classes=classes, log_loss=log_loss, **public)
+        return ClassEvaluation(noisy=noisy, classes=classes, log_loss=log_loss, **public)
 
     return Counted(tuple(parts), evaluation)
 
 
+def _pairs_of_labels(codes, predicted, owned, n_classes, adjacency):
+    """Count by pair of true and predicted label."""
+    size = n_classes**2
+    places = np.where((codes < 0) | (predicted < 0), size, codes * n_classes + predicted)
+    counts = owned.count(places, size + 1).astype(float)
+    sensitivity = math.sqrt(adjacency.sum_sensitivity(1.0))
+    return NoisyPart("counts", counts, sensitivity, known=owned.known(np.ones(size + 1)))
+
+
+def _right_and_wrong(codes, predicted, owned, n_classes, adjacency):
+    """Count, for each label, records of it that are right, and wrong ones by either label.
+
+    A record that is wrong is in two counts. The only count of one that is right, or of another
+    label, is told as loud as these two are together: so a record adds a vector of length sqrt(2),
+    and another one in its place moves all by 2 at the most.
+    """
+    known = (codes >= 0) & (predicted >= 0)
+    right = known & (codes == predicted)
+    last = 3 * n_classes
+    by_true = np.where(known, 3 * codes + ~right, last)
+    by_predicted = np.where(known & ~right, 3 * predicted + 2, last + 1)
+    counts = (owned.count(by_true, last + 2) + owned.count(by_predicted, last + 2))[:-1]
+    strategy = np.append(np.tile([math.sqrt(2), 1.0, 1.0], n_classes), math.sqrt(2))
+    sensitivity = math.sqrt(2 * adjacency.sum_sensitivity(1.0)) * owned.rounding
+    sums = [np.append(np.tile(of, n_classes), 1.0) for of in ([1.0, 1.0, 0.0], [1.0, 0.0, 1.0])]
+    wrong = (sums[0] - sums[1], 0.0)  # wrong records are as many by either label
+    return NoisyPart(
+        "counts",
+        strategy * counts,
+        sensitivity,
+        strategy=strategy,
+        known=(wrong, *owned.known(sums[0])),
+    )
+
+
 def _warn_of_others(noisy, classes):
     """Warn of labels that are no class, where their noisy count shows some."""
-    if noisy.values[-1] >= -math.sqrt(noisy.covariance[-1, -1]) * special.ndtri(FALSE):
+    last = np.append(np.zeros(noisy.values.size - 1), 1.0)
+    if noisy.values[-1] >= -math.sqrt(noisy.covariance.times(last)[-1]) * special.ndtri(FALSE):
         warn(
             f"noisy counts show labels other than classes={classes.tolist()}, which count as "
             "wrong: see the part `other` of the records",

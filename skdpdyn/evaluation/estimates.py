@@ -39,6 +39,56 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
+class Covariance:
+    """The sum diag(variances) + matrix - taken' taken, which needs no matrix for apart noise.
+
+    Parameters
+    ----------
+    variances : ndarray of shape (n_numbers,)
+        Variances of noise that each number has for itself.
+    taken : ndarray of shape (n_known, n_numbers)
+        Its rows are what known sums took away.
+    matrix : ndarray of shape (n_numbers, n_numbers) or None, default=None
+        Covariance of noise that numbers share; None: they share none.
+    """
+
+    variances: np.ndarray
+    taken: np.ndarray
+    matrix: np.ndarray | None = None
+
+    @classmethod
+    def apart(cls, variances: np.ndarray) -> "Covariance":
+        """Return the covariance of numbers whose noise is apart."""
+        return cls(variances, np.zeros((0, variances.size)))
+
+    @classmethod
+    def shared(cls, matrix: np.ndarray) -> "Covariance":
+        """Return a covariance that is a matrix."""
+        return replace(cls.apart(np.zeros(len(matrix))), matrix=matrix)
+
+    def times(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the product with each row of ``vectors``."""
+        product = self.variances * vectors - (vectors @ self.taken.T) @ self.taken
+        return product if self.matrix is None else product + vectors @ self.matrix
+
+    def given(self, taken: np.ndarray, variances: np.ndarray | float = 0.0) -> "Covariance":
+        """Return what is left when ``outer(taken, taken)`` goes, and ``variances`` come."""
+        rows = np.vstack([self.taken, taken])
+        return replace(self, variances=self.variances + variances, taken=rows)
+
+    def beside(self, variance: float) -> "Covariance":
+        """Return the covariance of one more number, whose noise is apart."""
+        matrix = None if self.matrix is None else np.pad(self.matrix, (0, 1))
+        taken = np.pad(self.taken, ((0, 0), (0, 1)))
+        return Covariance(np.append(self.variances, variance), taken, matrix)
+
+    def of(self, places: np.ndarray) -> "Covariance":
+        """Return the covariance of the numbers at these places."""
+        matrix = None if self.matrix is None else self.matrix[np.ix_(places, places)]
+        return Covariance(self.variances[places], self.taken[:, places], matrix)
+
+
+@dataclass(frozen=True, eq=False)
 class NoisyNumbers:
     """Released numbers, the covariance of their noise, and the quantile for intervals.
 
@@ -46,14 +96,14 @@ class NoisyNumbers:
     ----------
     values : ndarray of shape (n_numbers,)
         The numbers.
-    covariance : ndarray of shape (n_numbers, n_numbers)
+    covariance : Covariance
         Covariance of their noise, public.
     quantile : float
         How many standard deviations wide an interval is, to each side.
     """
 
     values: np.ndarray
-    covariance: np.ndarray
+    covariance: Covariance
     quantile: float
 
     def linear(
@@ -63,7 +113,7 @@ class NoisyNumbers:
         bounds: tuple[float, float] = (-math.inf, math.inf),
     ) -> Estimate:
         """Return the estimate of ``constant + weights @ values``."""
-        width = self.quantile * math.sqrt(max(weights @ self.covariance @ weights, 0.0))
+        width = self.quantile * math.sqrt(max(self.covariance.times(weights) @ weights, 0.0))
         value = constant + float(weights @ self.values)
         return _within(value, value - width, value + width, bounds)
 
@@ -77,7 +127,7 @@ class NoisyNumbers:
         vectors = np.array([above, below])
         (a, b) = vectors @ self.values
         square = self.quantile**2
-        (aa, ab), (_, bb) = square * (vectors @ self.covariance @ vectors.T)
+        (aa, ab), (_, bb) = square * (self.covariance.times(vectors) @ vectors.T)
         lead = b * b - bb
         middle = a * b - ab
         last = a * a - aa
@@ -88,9 +138,20 @@ class NoisyNumbers:
 
     def beside(self, number: float, std: float) -> "NoisyNumbers":
         """Return the numbers and another, whose noise is apart from theirs."""
-        covariance = np.pad(self.covariance, (0, 1))
-        covariance[-1, -1] = std**2
-        return replace(self, values=np.append(self.values, number), covariance=covariance)
+        values = np.append(self.values, number)
+        return replace(self, values=values, covariance=self.covariance.beside(std**2))
+
+    def of(self, places: np.ndarray) -> "NoisyNumbers":
+        """Return the numbers at these places."""
+        return replace(self, values=self.values[places], covariance=self.covariance.of(places))
+
+    def given(self, weights: np.ndarray, total: float) -> "NoisyNumbers":
+        """Return the least-squares estimate where ``weights @ values`` is known to be a total."""
+        moved = self.covariance.times(weights)
+        variance = moved @ weights
+        values = self.values + moved / variance * (total - self.values @ weights)
+        left = self.covariance.given(moved / math.sqrt(variance))
+        return replace(self, values=values, covariance=left)
 
     def of_population(self, n_labels: int) -> "NoisyNumbers":
         """Return counts by label with the covariance that a sample adds: a multinomial one.
@@ -102,8 +163,8 @@ class NoisyNumbers:
         counts = np.maximum(by_label, 0)
         sums = np.maximum(by_label.sum(axis=1), 0) / np.maximum(counts.sum(axis=1), 1e-300)
         counts = np.append(counts * sums[:, None], max(self.values[-1], 0.0))
-        shared = np.outer(counts, counts) / max(counts.sum(), 1e-300)
-        return replace(self, covariance=self.covariance + np.diag(counts) - shared)
+        shared = counts / math.sqrt(max(counts.sum(), 1e-300))
+        return replace(self, covariance=self.covariance.given(shared, counts))
 
     def smooth(
         self, value: float, gradient: np.ndarray, bounds: tuple[float, float] = (0.0, 1.0)

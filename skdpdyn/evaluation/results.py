@@ -16,6 +16,8 @@ from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 
+MOST_CONFUSED = 30  # classes whose pairs are counted: of more, each metric would have more noise
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PrivateEvaluation(Shown):
@@ -157,9 +159,13 @@ class PrivateEvaluation(Shown):
             f"{self.n_samples} {self.privacy_unit_}s, intervals of {100 * self.confidence:g} % for "
             f"{self.intervals_for}",
             [("", *names), *rows],
-            [f"{spent} ({whose(self.privacy_)})"],
+            [*self._notes(), f"{spent} ({whose(self.privacy_)})"],
             self.leaks_,
         )
+
+    def _notes(self):
+        """Return sentences on what was released."""
+        return []
 
     def _columns(self):
         """Return the pairs (name, values) of the table."""
@@ -169,12 +175,10 @@ class PrivateEvaluation(Shown):
             (end, [getattr(metric, end) for metric in metrics]) for end in ("value", "low", "high")
         ]
         if population is not None:
-            of_same = {name: population.metrics().get(name) for name in self.metrics()}
+            known = population.metrics()
+            of_same = [known.get(name) for name in self.metrics()]
             columns += [
-                (
-                    f"population {end}",
-                    [getattr(metric, end, math.nan) for metric in of_same.values()],
-                )
+                (f"population {end}", [getattr(metric, end, math.nan) for metric in of_same])
                 for end in ("low", "high")
             ]
         return columns
@@ -454,7 +458,9 @@ class ClassEvaluation(_OfLabels):
     """Metrics for more than two classes, from noisy counts of true and predicted labels.
 
     Labels that are no class count as wrong in the accuracy, and with the largest log loss. Recall
-    and precision are of the records of the classes.
+    and precision are of the records of the classes. Of more than 30 classes no pairs of labels are
+    counted, but the records of each label that are right, and the wrong ones by their true and by
+    their predicted label: each metric has no more noise for it.
 
     Parameters
     ----------
@@ -464,8 +470,8 @@ class ClassEvaluation(_OfLabels):
         Sum of the weights of records, and the standard deviation of its noise: the number of
         records and 0 without weights.
     noisy : NoisyNumbers
-        Counts by true and predicted label, and of all other labels, with the covariance of their
-        noise.
+        Counts by true and predicted label (of more than 30 classes, of right and of wrong records
+        by true label), and of all other labels, with the covariance of their noise.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
@@ -483,6 +489,9 @@ class ClassEvaluation(_OfLabels):
     log_loss : Estimate or None, default=None
         Mean of the log losses, each at most 3 log(n_classes). A share of the budget of its own pays
         for it. None for a model without probabilities.
+    by_predicted : NoisyNumbers or None, default=None
+        Counts of right and of wrong records by predicted label, and of all other labels. None where
+        ``noisy`` has all pairs of labels.
 
     Examples
     --------
@@ -498,21 +507,27 @@ class ClassEvaluation(_OfLabels):
 
     classes: np.ndarray
     log_loss: Estimate | None = None
+    by_predicted: NoisyNumbers | None = None
 
     @property
     def population(self) -> Self | None:
         """The same but the log loss, with intervals for the population; None if these are."""
-        return _of_population(self, self.classes.size, log_loss=None)
+        n_classes = self.classes.size
+        predicted = self.by_predicted and self.by_predicted.of_population(n_classes)
+        return _of_population(self, n_classes, log_loss=None, by_predicted=predicted)
 
     @property
-    def confusion_matrix(self) -> np.ndarray:
-        """Return noisy counts: true labels by row, predicted ones by column."""
+    def confusion_matrix(self) -> np.ndarray | None:
+        """Noisy counts, true labels by row, predicted ones by column; None: more than 30 labels."""
+        if self.by_predicted is not None:
+            return None
         return self.noisy.values[:-1].reshape(self.classes.size, -1)
 
     @property
     def accuracy(self) -> Estimate:
         """Part of the records whose label is predicted correctly."""
-        return self.mean(np.append(np.eye(self.classes.size), 0.0), (0.0, 1.0))
+        right = sum(self._counted(code)[0] for code in range(self.classes.size))
+        return self.mean(right, (0.0, 1.0))
 
     def recall(self, label: Any) -> Estimate:
         """Return the part of the records of a label that are predicted to be of it.
@@ -526,7 +541,7 @@ class ClassEvaluation(_OfLabels):
         -------
         Estimate
         """
-        return self._part(label, "true")
+        return self._part(label)
 
     def precision(self, label: Any) -> Estimate:
         """Return the part of a label among the records that are predicted to be of it.
@@ -540,7 +555,7 @@ class ClassEvaluation(_OfLabels):
         -------
         Estimate
         """
-        return self._part(label, "predicted")
+        return self._part(label, by_predicted=True)
 
     def metrics(self) -> dict[str, Estimate]:
         """Return the metrics of the table by name.
@@ -555,16 +570,27 @@ class ClassEvaluation(_OfLabels):
             rows |= {f"{name} of {label}": metric(label) for label in self.classes.tolist()}
         return rows
 
-    def _part(self, label, labels_by):
+    def _part(self, label, by_predicted=False):
         labels = self.classes.tolist()
         if label not in labels:
             raise ValueError(f"label={quoted(label)} must be one of {labels}")
-        code = labels.index(label)
-        right = np.zeros((len(labels),) * 2)
-        right[code, code] = 1
-        all_of = np.zeros_like(right)
-        all_of[(code, slice(None)) if labels_by == "true" else (slice(None), code)] = 1
-        return self.noisy.ratio(np.append(right, 0.0), np.append(all_of, 0.0))
+        of_pairs = self.by_predicted is None
+        numbers = self.by_predicted if by_predicted and not of_pairs else self.noisy
+        return numbers.ratio(*self._counted(labels.index(label), by_predicted and of_pairs))
+
+    def _counted(self, code, by_column=False):
+        """Return weights of counts that sum the right records of a label, and all of it."""
+        counts = np.zeros((self.classes.size, (self.noisy.values.size - 1) // self.classes.size))
+        right = counts.copy()
+        right[code, code if self.by_predicted is None else 0] = 1
+        counts[(slice(None), code) if by_column else code] = 1
+        return np.append(right, 0.0), np.append(counts, 0.0)
+
+    def _notes(self):
+        """See `PrivateEvaluation._notes`."""
+        if self.by_predicted is None:
+            return []
+        return [f"of more than {MOST_CONFUSED} classes no pairs of labels are counted"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

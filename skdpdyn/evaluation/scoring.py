@@ -53,11 +53,14 @@ def evaluate(
     loud as those of one label are together, so that none adds more.
 
     For more classes, it releases the numbers of records by true and predicted label, and the mean
-    of the log losses, each cut off at 3 log(number of classes). For a regression, it releases four
-    sums: of absolute and squared errors, cut off at ``largest_error``, and of the target and its
-    square. For counts, it buys deciles of the predicted rates and the rate of all records, and then
-    releases sums of expected and observed counts by decile, and of deviances, cut off at
-    ``largest_error``, from the predictions and from the rate of all.
+    of the log losses, each cut off at 3 log(number of classes). Of more than 30 classes, it counts
+    the records of each label that are right, and the wrong ones by either label, not by both.
+
+    For a regression, it releases four sums: of absolute and squared errors, cut off at
+    ``largest_error``, and of the target and its square. For counts, it buys deciles of the
+    predicted rates and the rate of all records, and then releases sums of expected and observed
+    counts by decile, and of deviances, cut off at ``largest_error``, from the predictions and from
+    the rate of all.
 
     With the probability ``confidence``, an interval contains the metric of these records without
     noise. It follows from the public distribution of the noise. Those of ``population`` contain
