@@ -236,8 +236,8 @@ MUTATIONS = [
     ),
     Mutation(
         "rows of a person count one by one in the range of targets",
-        "rows = reading.rows(numbers_of)",
-        "rows = replace(reading, persons=None).rows(numbers_of)",
+        "self.range_of(reading.rows(numbers_of), spending)",
+        "self.range_of(replace(reading, persons=None).rows(numbers_of), spending)",
         "tests/test_spent.py -k bounds",
     ),
     Mutation(
@@ -578,6 +578,12 @@ MUTATIONS = [
         "return () if self.is_design else ((weights, float(self.n)),)",
         "return ((weights, float(self.n if self.weight is None else math.fsum(self.weight))),)",
         "tests/test_bits.py -k evaluate",
+    ),
+    Mutation(
+        "rows count one by one in the range of targets of an evaluation",
+        "rows = _Scored(numbers, owned.weight, None, owned.n)",
+        "rows = _Scored(numbers, None, None, owned.n)",
+        "tests/test_spent.py -k unknown",
     ),
     Mutation(
         "an evaluation forgets its sensitivity",

@@ -404,17 +404,21 @@ def perturbed(model):
     return prepare
 
 
-def evaluated(model, target="y", of_records=(), **options):
+def evaluated(model, target="y", of_records=(), knows_bounds=True, **options):
     """Return a way out: the evaluation of a model that was fitted to other records."""
 
     def prepare(n_features):
         other, _ = table(n_features, seed=1)
         fitted = model().set_params(verbose=0).fit(other.X, getattr(other, target))
+        if not knows_bounds:  # they are bought, and predictions are far apart
+            del fitted.target_bounds_
+            fitted.coef_ = 3 * np.eye(1, n_features)[0]
         settings = BUDGET | {"random_state": 0} | options
 
         def run(data):
             given = {name: getattr(data, field) for name, field in dict(of_records).items()}
-            return evaluate(fitted, data.X, getattr(data, target), **given, **settings)
+            with patch.object(rules, "FACTS_STRENGTH", 0.0):
+                return evaluate(fitted, data.X, getattr(data, target), **given, **settings)
 
         return run
 
@@ -843,6 +847,12 @@ WAYS_OUT = {
     "evaluate": evaluated(plain),
     "evaluate three classes": evaluated(partial(softmax, classes=[0, 1, 2], **unconditioned)),
     "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
+    "numbers of unknown bounds, evaluate": evaluated(
+        partial(ridge, **unconditioned), "target", WEIGHED | PERSONS, False, weight_bounds=WEIGHTS
+    ),
+    "counts of unknown bounds, evaluate": evaluated(
+        partial(counting, target_bounds=(0, 8), **unconditioned), "counts", EXPOSED, False
+    ),
     "evaluate counts": evaluated(
         partial(counting, target_bounds=(0, 8), **unconditioned), "counts", EXPOSED
     ),

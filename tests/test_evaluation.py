@@ -26,7 +26,7 @@ from skdpdyn.evaluation import PrivateCalibrationDisplay, PrivateRocCurveDisplay
 from skdpdyn.evaluation.estimates import Covariance, Estimate, NoisyNumbers
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler
-from skdpdyn.privacy import GaussianDP, Ledger, check_report
+from skdpdyn.privacy import GaussianDP, Ledger, check_report, composition
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (600, 2))
@@ -181,6 +181,30 @@ def test_more_classes_and_regressions_without_noise(monkeypatch):
     assert evaluate(ridge, X, y, epsilon=1.0).target_bounds == (-4.0, 4.0)
 
 
+@pytest.mark.parametrize("grouped", [False, True], ids=["records", "persons"])
+def test_bounds_that_nobody_knows_are_bought(grouped):
+    """Nearly all targets are within them, and the metrics are those within the bounds shown."""
+    model, y = MODELS["regression"]
+    rows = np.tile(X, (20, 1))
+    targets = np.tile(y, 20)
+    given = {"groups": np.arange(12_000) // 2} if grouped else {}
+    options = {"epsilon": 30.0, "random_state": 0, **given}
+    found = evaluate(model, rows, targets, **options)
+    assert "range of targets" in found.mechanism_.names
+    assert found.privacy_ == composition(found.mechanism_).with_unit(found.privacy_unit_)
+    assert 30 * (1 - 1e-6) < found.epsilon_ <= 30
+    low, high = found.target_bounds
+    assert np.mean((targets >= low) & (targets <= high)) > 0.98
+    known = evaluate(model, rows, targets, target_bounds=(low, high), **options)
+    assert found.largest_error == known.largest_error == high - low
+    for one, other in zip(found.metrics().values(), known.metrics().values(), strict=True):
+        assert abs(one.value - other.value) < one.high - one.low + other.high - other.low
+    cut = evaluate(model, rows, targets, largest_error=0.5, **options)
+    assert (cut.target_bounds, cut.largest_error) == (found.target_bounds, 0.5)
+    far = evaluate(model, rows, targets, largest_error=1e9, **options)
+    assert far.largest_error == high - low
+
+
 @pytest.mark.parametrize(("name", "most_confused"), KINDS)
 def test_intervals_hold_what_they_are_of(name, most_confused, monkeypatch):
     """Of 80 intervals of 95 % less than 60 hold the metric with probability 2e-9 at the most."""
@@ -296,7 +320,7 @@ def test_parameters_and_records_are_checked():
         (on_classes, {"confidence": 0}, "confidence=0 must be"),
         (on_classes, {"adjacency": "none"}, "adjacency='none'"),
         (on_classes, {"delta": 0}, "delta=0 must be"),
-        (on_numbers, {}, "target_bounds=None: the model knows none"),
+        (on_numbers, {"epsilon": 0.1}, "target_bounds=None: the model knows none, and so few"),
         (on_numbers, {"target_bounds": (1, 0)}, "must be a pair"),
         (on_numbers, {**numbers, "largest_error": 2}, "largest_error=2 .* above 0 and at most 1"),
         (on_numbers, {"thresholds": [0.5]}, "is for a classifier of two classes"),

@@ -92,11 +92,19 @@ def test_models_of_counts_need_no_exposure():
     assert "D^2" in repr(found)
 
 
+def test_the_largest_count_is_bought_where_nobody_knows_it():
+    found = evaluate(MODEL, X, COUNTS, exposure=YEARS, epsilon=100.0, random_state=0)
+    assert found.largest_count == pytest.approx(COUNTS.max(), abs=2)
+    assert found.mechanism_.names[:2] == ("range of targets", "finer range of targets")
+    known = scored(epsilon=100.0, target_bounds=(0, found.largest_count))
+    assert found.mean_deviance.value == pytest.approx(known.mean_deviance.value, abs=0.05)
+
+
 def test_what_cannot_be_scored_is_refused():
     ridge = PrivateRidge(target_bounds=(-1, 6)).fit(X, COUNTS)
     for model, message, options in (
         (ridge, "must not begin below 0", {"exposure": YEARS}),
-        (MODEL, "target_bounds=None: the model knows none", {"exposure": YEARS}),
+        (MODEL, "the model knows none, and so few", {"exposure": YEARS, "epsilon": 0.1}),
         (MODEL, "exposure must hold one finite", {"exposure": -YEARS, "target_bounds": (0, 6)}),
         (MODEL, "at most 20", {**OPTIONS, "exposure": YEARS, "largest_error": 21}),
     ):

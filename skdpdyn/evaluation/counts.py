@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import linalg, special
 from sklearn.base import is_classifier, is_regressor
 
-from skdpdyn.core.rules import LOG_LOSS_SHARE, strength_of
-from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending
+from skdpdyn.core import rules
+from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending, scaled_to, total_of
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import persons_of
 from skdpdyn.evaluation.estimates import Covariance, NoisyNumbers
@@ -24,14 +24,17 @@ from skdpdyn.evaluation.results import (
     ScoreEvaluation,
 )
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
-from skdpdyn.privacy import Adjacency
+from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.checks import checked_number, checked_pair, quoted
 from skdpdyn.training.base import quoting_no_records, refuse_dates, refuse_unreadable
 from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
+from skdpdyn.training.facts import TargetRange
 from skdpdyn.training.foreign import predicted as answers
 from skdpdyn.training.parameters import within
 from skdpdyn.training.parts import FALSE
 from skdpdyn.training.targets import (
+    Counts,
+    Numbers,
     as_labels,
     codes_of,
     exposures,
@@ -102,15 +105,25 @@ class Counted:
     first: dict[str, Share] = field(default_factory=dict)
     learn: Callable[[Spending, float], tuple[NoisyPart, ...]] | None = None
 
+    @property
+    def shares(self) -> dict[str, Share]:
+        """Shares of all that is bought, which add up to 1."""
+        return self.first | {part.name: Share(part.share) for part in self.parts}
 
-def counted(model, X, y, beside, adjacency, **options):
+    def learnt(self, spending: Spending, total: float) -> tuple[NoisyPart, ...]:
+        """Return the statistics to release, of records of this total weight."""
+        return self.parts if self.learn is None else self.learn(spending, total)
+
+
+def counted(model, X, y, beside, budget_of, **options):
     """Return the weights of records or persons, and the statistics of scores to release.
 
     With ``groups``, each row of a person with k has weight 1/k: a person adds the mean of what
     single rows would add, and the difference of two such means is a mean of differences, so
     sensitivities are those of one row. Weights of a design, up to 1, add 0 to what a record may
     add, which is no farther from the rest. ``beside`` are groups, weights and their bounds,
-    ``options`` those of `evaluate` for one kind of model.
+    ``budget_of`` returns the budget by the number of records, ``options`` are those of `evaluate`
+    for one kind of model.
     """
     refuse_dates(X)
     refuse_unreadable(X, y)
@@ -121,10 +134,17 @@ def counted(model, X, y, beside, adjacency, **options):
     owned = Weighed.by(y.size, *beside)
     thresholds = options.pop("thresholds")
     exposure = options.pop("exposure")
-    if exposure is not None or _takes_exposure(model):
-        return owned, _rates(model, X, (y, exposure), owned, adjacency, **options)
+    budget = budget_of(n_samples=owned.n)
+    adjacency = Adjacency(budget.adjacency)
     if classes is None:
-        return owned, _errors(model, X, y, owned, adjacency, **options)
+        predicted = answers(model, "predict", X, y.size)
+        if options["target_bounds"] is None:
+            options["target_bounds"] = getattr(model, "target_bounds_", None)
+        if exposure is not None or _takes_exposure(model):
+            score = partial(_rates, predicted, y, exposure, owned, adjacency)
+            return owned, _of_numbers(score, _most_deviance, Counts(), y, owned, budget, **options)
+        score = partial(_errors, predicted, y, owned, adjacency)
+        return owned, _of_numbers(score, _most_error, Numbers(), y, owned, budget, **options)
     codes = codes_of(y, classes)
     if classes.size > 2:
         return owned, _confusions(model, X, codes, owned, classes, adjacency)
@@ -211,7 +231,7 @@ def _histogram(model, X, codes, owned, classes, thresholds, adjacency):
     def learn(spending, total):
         places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
         cells = counts_of_bins(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
-        strength = strength_of(owned.n, spending.mu, spending.adjacency)
+        strength = rules.strength_of(owned.n, spending.mu, spending.adjacency)
         bins["thresholds"], points = _equal_bins(cells.values / total, strength)
         bins["middles"] = np.median(points, axis=1)
         bins["losses"] = _losses(points)
@@ -284,14 +304,14 @@ def _confusions(model, X, codes, owned, classes, adjacency):
     with_losses = hasattr(model, "predict_proba")
     count = _pairs_of_labels if classes.size <= MOST_CONFUSED else _right_and_wrong
     counts = count(codes, predicted, owned, classes.size, adjacency)
-    parts = [replace(counts, share=1 - LOG_LOSS_SHARE * with_losses)]
+    parts = [replace(counts, share=1 - rules.LOG_LOSS_SHARE * with_losses)]
     largest = 3 * math.log(classes.size)
     if with_losses:
         probability = answers(model, "predict_proba", X, codes.size)
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
         losses = np.where((losses <= 1) & (codes >= 0), np.maximum(losses, 0.0), 1.0)  # NaN too
         terms = np.array([owned.sum(losses)])
-        parts.append(NoisyPart("log losses", terms, owned.rounding, LOG_LOSS_SHARE))
+        parts.append(NoisyPart("log losses", terms, owned.rounding, rules.LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
         noisy = released[0]
@@ -356,11 +376,73 @@ def _warn_of_others(noisy, classes):
         )
 
 
-def _errors(model, X, y, owned, adjacency, target_bounds, largest_error):
+def _of_numbers(
+    score: Callable[..., Counted],
+    most_of: Callable[[float, float], float],
+    targets: Numbers,
+    y: np.ndarray,
+    owned: Weighed,
+    budget: Budget,
+    target_bounds: Any,
+    largest_error: Any,
+) -> Counted:
+    """Return scores of targets that are numbers within bounds, which are bought if none are known.
+
+    ``score(low, high, largest_error)`` counts, and ``most_of(low, high)`` is the largest error.
+    """
+    if target_bounds is not None:
+        low, high = checked_pair(target_bounds, "target_bounds", largest=1e150)
+        most = most_of(low, high)
+        requirement = f"above 0 and at most {most:g}"
+        return score(low, high, _checked_limit(largest_error, most, requirement))
+    strength = rules.strength_of(owned.n, budget.mu, budget.adjacency)
+    if strength < rules.FACTS_STRENGTH:
+        raise ValueError(
+            "target_bounds=None: the model knows none, and so few records pay for none at "
+            f"epsilon={budget.epsilon:g}. Pass public bounds (low, high)"
+        )
+    numbers = numbers_of(y)
+    largest = _checked_limit(largest_error, math.inf, "above 0")
+    buyer = TargetRange(targets)
+    first = buyer.shares(strength)
+    chosen: list[Counted] = []
+
+    def within(low, high):
+        return score(low, high, min(largest, most_of(low, high)))
+
+    def learn(spending, total):
+        rows = _Scored(numbers, owned.weight, None, owned.n)
+        chosen.append(within(*buyer.range_of(rows, spending)))
+        return chosen[0].learnt(spending, total)
+
+    def evaluation(released, **public):
+        return chosen[0].evaluation(released, **public)
+
+    stand_in = within(*targets.placeholder)
+    shares = first | scaled_to(stand_in.shares, 1 - total_of(first.values()))
+    return Counted((), evaluation, shares, learn)
+
+
+def _checked_limit(largest_error, most, requirement):
+    """Return the limit at which errors are cut off; None: the largest error."""
+    if largest_error is None:
+        return most
+    return checked_number(largest_error, "largest_error", lambda x: 0 < x <= most, requirement)
+
+
+def _most_error(low, high):
+    """Return the largest error of numbers within bounds."""
+    return high - low
+
+
+def _most_deviance(low, high):
+    """Return what deviances of counts up to a largest one are cut off at."""
+    return 2 * high + 8
+
+
+def _errors(predicted, y, owned, adjacency, low, high, largest):
     """Sum errors, their squares, targets and their squares, each in units of the largest."""
-    low, high, largest = _limits(model, target_bounds, largest_error)
     targets = np.clip(numbers_of(y), low, high)
-    predicted = answers(model, "predict", X, y.size)
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
     errors = np.minimum(errors / largest, 1.0)
     centred = np.clip((targets - low) / (high - low) - 0.5, -0.5, 0.5)
@@ -377,28 +459,6 @@ def _errors(model, X, y, owned, adjacency, target_bounds, largest_error):
         )
 
     return Counted((NoisyPart("sums", np.array(sums), sensitivity),), evaluation)
-
-
-class _Limits(NamedTuple):
-    """Bounds of targets, and the limit of errors."""
-
-    low: float
-    high: float
-    largest_error: float
-
-
-def _limits(model, target_bounds, largest_error, most=None):
-    """Return the bounds of targets, and the limit of errors: at most ``most`` of the bounds."""
-    bounds = getattr(model, "target_bounds_", None) if target_bounds is None else target_bounds
-    if bounds is None:
-        raise ValueError("target_bounds=None: the model knows none. Pass public bounds (low, high)")
-    low, high = checked_pair(bounds, "target_bounds", largest=1e150)
-    most = high - low if most is None else most(high)
-    if largest_error is None:
-        return _Limits(low, high, most)
-    requirement = f"above 0 and at most {most:g}"
-    largest = checked_number(largest_error, "largest_error", lambda x: 0 < x <= most, requirement)
-    return _Limits(low, high, largest)
 
 
 def _takes_exposure(model):
@@ -429,21 +489,18 @@ class _Scored(LocalRows):
         return math.fsum(terms * self.weight if self.weight.size else terms)
 
 
-def _rates(model, X, of_rows, owned, adjacency, target_bounds, largest_error):
+def _rates(rates, y, exposure, owned, adjacency, low, high, largest):
     """Sum expected and observed counts by decile of the rate, and deviances.
 
     A record has one term each of expected and observed counts, each at most 1 in units of the
     largest count, and two deviances, at most 1 in units of the largest: a norm of 2. Another one in
     its place moves four counts and the same two deviances, none by more than 1.
     """
-    y, exposure = of_rows
-    low, high, largest = _limits(model, target_bounds, largest_error, lambda high: 2 * high + 8)
     if not low >= 0:
         raise ValueError(f"target_bounds={(low, high)!r} must not begin below 0: counts are scored")
     has_exposure = exposure is not None
     exposure = exposures(exposure, y)
     observed = np.clip(numbers_of(y), low, high)
-    rates = answers(model, "predict", X, y.size)
     rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
     unit = residual_limit(high)
     rows = _Scored(observed / exposure, owned.weight, exposure / unit, owned.n)

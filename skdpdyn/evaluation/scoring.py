@@ -1,5 +1,6 @@
 """Score a model on private records."""
 
+from functools import partial
 from typing import Any
 
 from scipy import special
@@ -106,12 +107,14 @@ def evaluate(
         which there are about equal numbers of records.
     target_bounds : tuple (low, high), default=None
         Public bounds that targets and predictions of a regression are clipped to. None: those of
-        ``schema``, or of the model.
+        ``schema``, or of the model; where neither knows any, a part of the budget buys them, at
+        most a tenth of mu^2, as ``target_bounds="auto"`` of estimators does.
     schema : Schema or None, default=None
         Public facts of the table, a `skdpdyn.Schema`, whose bounds of targets are taken.
     largest_error : float, default=None
         Limit at which errors of a regression are cut off, or deviances of counts. The noise is in
-        proportion to it. None: the distance of the bounds, or 8 more than twice the largest count.
+        proportion to it. None, and at most: the distance of the bounds, or 8 more than twice the
+        largest count.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row, such as the inverse probability of being in a survey's sample: metrics
         are those of the population that weights make up. Each must follow from its own record
@@ -181,17 +184,18 @@ def evaluate(
         if weight_bounds is None:
             weight_bounds = getattr(model, "weight_bounds", None)
         beside = groups, sample_weight, weight_bounds
-        weighed, scores = counted(model, X, y, beside, adjacency, **options)
+        budget_of = partial(Budget.for_samples, epsilon, delta, adjacency=adjacency)
+        weighed, scores = counted(model, X, y, beside, budget_of, **options)
     n_samples = weighed.n
-    budget = Budget.for_samples(epsilon, delta, n_samples=n_samples, adjacency=adjacency)
-    shares = scores.first | {part.name: Share(part.share) for part in scores.parts}
+    budget = budget_of(n_samples=n_samples)
+    shares = scores.shares
     if weighed.is_design:
         shares = {WEIGHTS: Share(WEIGHTS_SHARE)} | scaled_to(shares, 1 - WEIGHTS_SHARE)
     spending = Spending.seeded(budget, shares, random_state)
     with buying(spending, shares, n_samples) as plan:
         total = weighed.total(spending)
         with silent_arithmetic():
-            parts = scores.parts if scores.learn is None else scores.learn(spending, total[0])
+            parts = scores.learnt(spending, total[0])
         released = [part.released(spending, quantile) for part in parts]
     return scores.evaluation(
         released,

@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion, NumberColumn
 from skdpdyn.core.spending import Share, Spending, vocabulary_of
+from skdpdyn.data.base import Rows
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.ranges import Ranges
@@ -24,7 +25,7 @@ from skdpdyn.training.additive import kept
 from skdpdyn.training.parts import CLASS_COUNTS, FALSE, LEVELS, warn_of_others
 from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
 from skdpdyn.training.reading import Reading
-from skdpdyn.training.targets import Targets, cells_of_labels, numbers_of
+from skdpdyn.training.targets import Numbers, Targets, cells_of_labels, numbers_of
 from skdpdyn.training.values import Facts
 
 _FAR = 1e-6  # probability that bounds are far too wide, where nothing can be learnt
@@ -136,7 +137,7 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
 class TargetRange(Fact):
     """Bounds of targets that are numbers: the range of a column of one number a record."""
 
-    targets: Targets
+    targets: Numbers
     name = "target_bounds"
 
     def shares(self, strength):
@@ -147,11 +148,14 @@ class TargetRange(Fact):
 
     def buy(self, reading, facts, spending):
         """See `Fact.buy`."""
-        rows = reading.rows(numbers_of)
+        return replace(facts, target=self.range_of(reading.rows(numbers_of), spending))
+
+    def range_of(self, rows: Rows, spending: Spending) -> tuple[float, float]:
+        """Return the bounds that are bought of the targets of rows."""
         counts = rows.octave_counts("targets"), partial(rows.part_counts, source="targets")
         of_rows = rows.n_records, rows.dtype.name
         pairs = bought_ranges(*counts, spending, *of_rows, _RANGES, _FAR, splits_pairs=False)
-        return replace(facts, target=self.targets.usable(*pairs[0].tolist()))
+        return self.targets.usable(*pairs[0].tolist())
 
 
 @dataclass(frozen=True, eq=False)
