@@ -514,6 +514,12 @@ MUTATIONS = [
         "tests/test_spent.py -k 'Ridge and conditioned'",
     ),
     Mutation(
+        "counts of targets with half of their noise",
+        "of_cells = spending.release(name, counts, sensitivity)",
+        "of_cells = spending.release(name, counts, sensitivity / 2)",
+        "tests/test_spent.py -k 'Ridge and conditioned'",
+    ),
+    Mutation(
         "a mean of counts with half of its noise",
         "spending.release(name, rows.target_sum(centre), sensitivity)",
         "spending.release(name, rows.target_sum(centre), sensitivity / 2)",

@@ -56,7 +56,7 @@ LAYERS = {
     (6, 6): "data/persons data/row_map kernels/*",
     (6, 7): "data/base data/products",
     (6, 8): "core/spending data/local",
-    (6, 9): "data/coded data/streamed training/conditioning training/ranges",
+    (6, 9): "data/coded data/streamed training/cells training/conditioning training/ranges",
     (6, 10): "data/cluster/worker data/files training/originals",
     (6, 11): "data/__init__ data/cluster/driver data/lookups data/parquet",
     (6, 12): "data/cluster/dask",

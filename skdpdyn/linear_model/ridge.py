@@ -6,7 +6,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.losses import squared
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.training.family import Family
-from skdpdyn.training.parts import NumberUnits
+from skdpdyn.training.parts import MeanUnits
 from skdpdyn.training.targets import Numbers
 
 
@@ -29,8 +29,8 @@ class PrivateRidge(PrivateLinearRegressor):
     shorten, training takes few and long steps, and only the composition bound holds. With still
     more (`skdpdyn.core.rules.products_strength`), ``solver="auto"`` takes no steps: it releases the
     sum of products of conditioned rows and targets once, and solves that for coefficients, which
-    costs a fifth of the time. Targets are clipped then, at 1.5 times the bound that residuals have
-    otherwise.
+    costs a fifth of the time. Targets are clipped then, at the distance from their mean that noisy
+    counts of them in octaves show to have the least bias and noise: rare large targets are seen.
 
     Parameters
     ----------
@@ -67,6 +67,6 @@ class PrivateRidge(PrivateLinearRegressor):
         Numbers(),
         clip=rules.ridge_clip,
         conditioned_clip=rules.mapped_ridge_clip,
-        units=NumberUnits(),
+        units=MeanUnits(),
         twin=lambda: import_module("sklearn.linear_model").Ridge(),
     )

@@ -99,7 +99,7 @@ class SufficientStatistics(Solver):
         if rows.map is None:
             rows = rows.with_map(_in_ball(objective))
         else:  # targets are in learnt units
-            largest = rules.LARGEST_TARGET * objective.clip / objective.row_norm
+            largest = objective.clip / objective.row_norm
         rows = rows.with_target(0.0, largest)
         per_record = math.sqrt(Adjacency(mechanism.adjacency).sum_sensitivity(1.0))
         sensitivity = (1 + constant**2 + factor**2) * (per_record + rows.sum_rounding())

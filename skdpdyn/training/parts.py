@@ -10,9 +10,10 @@ from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
-from skdpdyn.core.spending import SEARCH_OCTAVES, SEARCH_RELEASES, Share, Spending, total_of
+from skdpdyn.core.spending import SEARCH_OCTAVES, Share, Spending, total_of
 from skdpdyn.data.base import Rows, target_rounding
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
+from skdpdyn.training.cells import TargetCells
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.training.family import Part, TargetUnits
 from skdpdyn.training.start import encoded
@@ -233,26 +234,40 @@ class NumberUnits(TargetUnits):
         """See `Part.share`."""
         sizes = rules.mean_target_share(request.strength), rules.scale_share(request.strength)
         mean = {TARGET_MEAN: Share(sizes[0])} if request.fit_intercept else {}
-        scale = {TARGET_SCALE: Share(sizes[1], SEARCH_RELEASES)} if request.recipe.maps else {}
-        return mean | scale
+        return mean | ({TARGET_SCALE: Share(sizes[1])} if request.recipe.maps else {})
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
         rows = learning.rows
-        n_samples = learning.rows.mass
         mean = 0.0
         if TARGET_MEAN in spending.shares:
             rounding = target_rounding(rows.n_records, rows.most_rows)
             sensitivity = spending.per_record + rounding
             total = float(spending.release(TARGET_MEAN, rows.target_sum(), sensitivity))
-            mean = min(max(total / n_samples, -1.0), 1.0)
+            mean = min(max(total / rows.mass, -1.0), 1.0)
         scale = 1.0
         if TARGET_SCALE in spending.shares:
-            distances = partial(rows.counts, "distances", centre=mean)
-            part = rules.target_quantile(learning.plan.request.strength)
-            scale = spending.quantile(TARGET_SCALE, distances, 2.0, part, n_samples)
+            cells = TargetCells.bought(TARGET_SCALE, rows.with_target(mean, 1.0), spending)
+            scale = self.scale(cells, learning.plan.request)
         learning.rows = rows.with_target(mean, scale)
         learning.units = (mean, scale)
+
+    def scale(self, cells: TargetCells, request: Any) -> float:
+        """Return the unit of residuals."""
+        return cells.quantile(rules.target_quantile(request.strength))
+
+
+class MeanUnits(NumberUnits):
+    """The same for models of means: sums of products bound targets where bias and noise are least.
+
+    Steps bound residuals, which are smaller.
+    """
+
+    def scale(self, cells, request):
+        """See `NumberUnits.scale`."""
+        if request.recipe.after:
+            return super().scale(cells, request)
+        return cells.limit(request.strength, rules.cost_of_limit(request.n_features + 1))
 
 
 class WeightTotal(Part):
@@ -461,8 +476,8 @@ class MeanResidual(Part):
         units = learning.plan.request.family.units
         objective = learning.plan.objective
         bound = min(objective.loss.lipschitz, objective.clip / objective.row_norm)
-        if objective.n_outputs == 1 and math.isfinite(objective.loss.lipschitz):
-            bound = objective.loss.lipschitz
+        if objective.n_outputs == 1:  # of numbers the limit that their cells tell
+            bound = min(objective.loss.lipschitz, max(bound, 1.0))
         coef, intercept = objective.split(learning.theta)
         total, _ = sums_of_rows(
             MEAN_RESIDUAL, objective.loss, bound, coef, intercept, learning, spending

@@ -272,6 +272,10 @@ class Solved(Mapped):
         """See `AsIs.bought`."""
         return ROWS_MAP, *request.family.parts
 
+    def clip(self, request, n_parameters, strength):
+        """See `Recipe.clip`: targets are in units of the limit on them."""
+        return 1.0
+
     def record(self, learning, spending):
         """See `Recipe.record`: one release for all that is left."""
         planned = learning.plan
