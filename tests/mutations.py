@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "rows of which noise hides all have a typical length of 0",
+        "rms = math.sqrt(max(float(np.sum(variances)), self.softness))",
+        "rms = math.sqrt(float(np.sum(variances)))",
+        "tests/test_counterparts.py -k hardly",
+    ),
+    Mutation(
         "counts of residuals have the noise of a record that joins, not of one in place of another",
         "apart=1.0,",
         "apart=0.5,",

@@ -271,8 +271,11 @@ PrivateRidge
     robust = robust or getattr(model, "weight_bounds", None) is not None
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
-    no_cells = categories is None and not len(gaps)
-    cells = None if no_cells else TableCells.of(X, categories, bounds, gaps)
+    cells = None
+    if categories is not None or len(gaps):
+        cells = TableCells.of(X, categories, bounds, gaps)
+    if cells is not None and not cells.keys:  # categories="auto" of numbers alone
+        cells = None
     X = X if cells is None else cells.numbers
     beside = Beside(groups, unit, equal_rows, exposure, weights_in_fit(model, weight))
     with silent_arithmetic(), files, read(model, X, y, beside) as reading:

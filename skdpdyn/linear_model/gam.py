@@ -25,6 +25,7 @@ from skdpdyn.linear_model.base import (
 from skdpdyn.linear_model.logistic import PrivateLogisticRegression
 from skdpdyn.linear_model.poisson import (
     PrivatePoissonRegressor,
+    expected_counts,
     score_of_rates,
 )
 from skdpdyn.linear_model.ridge import PrivateRidge
@@ -45,6 +46,8 @@ from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, weights_in_fit
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.targets import Labels, given_or_lent
+
+_EXPOSURE = "exposure goes with loss='poisson'"
 
 
 class AdditiveModel(PrivateLinearModel):
@@ -709,6 +712,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         exposure: Any = None,
         groups: Any = None,
         unit: str | None = None,
+        equal_rows: bool = False,
         **not_taken: Any,
     ) -> Self:
         """Train on the records, spending at most (epsilon, delta).
@@ -725,6 +729,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             Id of the person that each row belongs to, see `PrivateRidge.fit`.
         unit : str or None, default=None
             What ``groups`` holds the ids of: "household", say.
+        equal_rows : bool, default=False
+            Whether all rows weigh the same, see `PrivateRidge.fit`.
         **not_taken : dict
             ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
 
@@ -735,9 +741,9 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         """
         weight = weights_in_fit(self, not_taken)
         if exposure is not None and self.loss != "poisson":
-            raise ValueError("exposure goes with loss='poisson'")
+            raise ValueError(_EXPOSURE)
         with all_or_nothing(self, X, y, groups, exposure, weight) as model, silent_arithmetic():
-            fit(model, X, y, Beside(groups, unit, exposure=exposure, weight=weight))
+            fit(model, X, y, Beside(groups, unit, equal_rows, exposure, weight))
         remember_rows(self, X)
         return self
 
@@ -745,8 +751,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         cuts = self.loss == "squared"
         return CutRegressor(*self.target_bounds_) if cuts else super()._twin()
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict targets; with ``loss="poisson"`` rates, expected counts for an exposure of 1.
+    def predict(self, X: Any, exposure: Any = None) -> np.ndarray:
+        """Predict targets; with ``loss="poisson"`` expected counts, or rates without an exposure.
 
         Predictions are cut at ``target_bounds_``, which targets are within, or nearly all of them
         where these bounds were bought.
@@ -755,14 +761,23 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
+        exposure : array-like of shape (n_samples,), default=None
+            Exposure of each row, see `PrivatePoissonRegressor.predict`. ``loss="poisson"`` only.
 
         Returns
         -------
         ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            For an exposure with another loss, or if there is not one exposure > 0 for each row.
         """
         raw = super().predict(X)
         if self.loss == "poisson":
-            return LOG.mean(raw)
+            return expected_counts(LOG.mean(raw), X, exposure)
+        if exposure is not None:
+            raise ValueError(_EXPOSURE)
         return np.clip(raw, *self.target_bounds_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
@@ -784,6 +799,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         float
         """
         if self.loss != "poisson":
+            if exposure is not None:
+                raise ValueError(_EXPOSURE)
             return super().score(X, y, sample_weight)
         warn_of_own_rows(self, X)
         return score_of_rates(y, self.predict(X), sample_weight, exposure)

@@ -28,6 +28,15 @@ from skdpdyn.training.targets import (
 )
 
 
+def expected_counts(rates: Any, X: Any, exposure: Any) -> Any:
+    """Return rates times exposures, see `PrivatePoissonRegressor.predict`."""
+    if exposure is None:
+        return rates
+    if is_collection(X):
+        raise ValueError("exposure=...: X is a Dask collection. Multiply predict(X) by it")
+    return rates * exposures(exposure, rates)
+
+
 def score_of_rates(y: Any, rates: np.ndarray, sample_weight: Any, exposure: Any) -> float:
     """Return D^2 of predicted rates, see `PrivatePoissonRegressor.score`."""
     from sklearn.metrics import d2_tweedie_score  # slow to load
@@ -192,12 +201,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             If there is not one exposure > 0 for each row, or X is a Dask collection and there are
             exposures: multiply its rates by them.
         """
-        rates = self._rates(X)
-        if exposure is None:
-            return rates
-        if is_collection(X):
-            raise ValueError("exposure=...: X is a Dask collection. Multiply predict(X) by it")
-        return rates * exposures(exposure, rates)
+        return expected_counts(self._rates(X), X, exposure)
 
     @by_blocks
     def _rates(self, X):

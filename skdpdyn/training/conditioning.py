@@ -333,7 +333,8 @@ class Conditioner:
             signed.append(eigenvalues * scales**2)  # noise adds up to nothing
         variances = np.concatenate(left)
         alike = float(variances.max())
-        rms = math.sqrt(float(np.sum(variances)))
+        # Noise may hide all that there is, and rows need a length above 0
+        rms = math.sqrt(max(float(np.sum(variances)), self.softness))
         high = min(1.0, rules.longest_kept(self.quantile) * rms)
         surely = rules.LEAST_LENGTH * math.sqrt(max(float(np.sum(np.concatenate(signed))), 1e-12))
         return _Whitening(matrix, high, added * alike, alike, surely)
