@@ -8,8 +8,11 @@ from sklearn.metrics import d2_pinball_score
 from skdpdyn import PrivateQuantileRegressor
 from skdpdyn.core import rules
 from skdpdyn.core.losses import PINBALL_WIDTH, pinball
+from skdpdyn.core.objective import Objective
+from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference import private_regression
+from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.training.residuals import likely_shift
 
 RNG = np.random.default_rng(0)
@@ -42,6 +45,45 @@ def test_counts_find_the_shift(quantile, law, left):
         parts.append(float(np.mean(residuals <= shift)))
         shift = likely_shift(places, parts, quantile, 1e-4)
     assert np.mean(residuals <= shift) == pytest.approx(quantile, abs=left)
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_coefficients_are_those_without_privacy(quantile):
+    """Within .02 of those of linear programming, where noise is nothing, and residuals skewed."""
+    rows = X[:4000] * np.sqrt(3)
+    found = PrivateQuantileRegressor(1e6, quantile=quantile, bounds=(-1, 1), target_bounds=(-3, 7))
+    found.fit(rows, Y[:4000])
+    public = QuantileRegressor(quantile=quantile, alpha=0).fit(rows, Y[:4000])
+    np.testing.assert_allclose(found.coef_, public.coef_, atol=0.02)
+    assert found.mechanism_["training"].n_steps == len(rules.kinks(1e9, 4))
+
+
+def test_steps_in_units_are_those_of_another_kink():
+    """Targets and parameters over u have the loss of a kink that is u times as wide."""
+    loss = pinball(0.8)
+    objective = Objective(loss, len(Y), 3, data_norm=1.0, clip=10.0, intercept_scaling=1.0)
+    rows = LocalRows(X, Y)
+    theta = np.array([1.0, -1.5, 0.2, 1.0])
+    for unit in (0.1, 4.0):
+        width = unit * loss.kink
+        away = X @ theta[:3] + theta[3] - Y
+        slopes = np.clip((away + width) / (2 * width), 0, 1) - 0.8
+        expected = np.column_stack([X, np.ones(len(X))]).T @ slopes
+        quiet = Steps(np.ones(1), np.zeros(1), 1.0, units=np.array([unit]))
+        moved = descend(objective, rows, quiet, np.random.default_rng(), start=theta)
+        np.testing.assert_allclose(theta - moved, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("a_parameter", [59.0, 61.0, 1e3, 1e9])
+def test_kinks_narrow_to_where_noise_is_as_large(a_parameter):
+    kinks = np.array(rules.kinks(5 * a_parameter, 5))
+    if a_parameter < 60:
+        assert kinks.size == 0
+        return
+    assert kinks[0] == 0.5
+    assert kinks[-1] == pytest.approx(max(1 / a_parameter, 0.003))
+    assert np.all(np.diff(kinks) <= 0)
+    assert kinks[:-6].min() / kinks[6:].min() <= 1.5
 
 
 @pytest.mark.parametrize("quantile", [0.05, 0.5, 0.8])

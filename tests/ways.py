@@ -372,6 +372,7 @@ def pay_for_all(patches):
         cosines_of_scales=lambda _: 2,
         LEAST_STRENGTH=0.0,
         LEAST_FLAT_STRENGTH=0.0,
+        LEAST_NARROWING=0.0,
         FACTS_STRENGTH=0.0,
         sampled_lengths=lambda *_: 8.0,
     ))  # fmt: skip

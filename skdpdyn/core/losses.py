@@ -225,6 +225,10 @@ class Loss:
         and exponentials.
     link : Link or None, default=None
         Which expectations raw predictions stand for. None: for none, but a place or a side.
+    kink : float or None, default=None
+        Half-width of a smoothed kink, for a loss that is c times itself of raw predictions and
+        targets divided by c, but for a kink c times as wide: training narrows it step by step.
+        None: there is none.
 
     Raises
     ------
@@ -246,6 +250,7 @@ class Loss:
     typical: float | None = None
     rounding: float | None = None
     link: Link | None = None
+    kink: float | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.derivative):
@@ -428,8 +433,9 @@ def pinball(quantile: float) -> Loss:
         smoothness=1 / (2 * PINBALL_WIDTH),
         # the slope is steepest up to h from the target, where it begins to fall
         at_zero=steepest * (1 - PINBALL_WIDTH) + steepest**2 * PINBALL_WIDTH,
-        typical=1.0,  # steps that the kink alone would allow are ten times too short elsewhere
+        typical=3.0,  # steps that the kink alone would allow are three times too short elsewhere
         rounding=8.0,
+        kink=PINBALL_WIDTH,
     )
 
 

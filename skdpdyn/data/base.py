@@ -123,6 +123,10 @@ class Rows(ABC):
 
     def close(self) -> None:
         """Free the caches of `gradient`, and the resources of a fit: workers, files, sockets."""
+        self.close_sums()
+
+    def close_sums(self) -> None:
+        """Free the caches of `gradient` alone."""
         opened = self.__dict__.pop("_gradients", {})
         for _, _, sums in opened.values():
             sums.close()

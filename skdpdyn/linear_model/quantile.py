@@ -36,11 +36,12 @@ class _FamilyOfQuantile:
 class PrivateQuantileRegressor(PrivateLinearRegressor):
     """Linear regression of a quantile under (epsilon, delta)-differential privacy.
 
-    Minimises ``mean of pinball losses + (alpha/2) |theta|^2`` by noisy gradient descent and
-    releases the last iterate. The kink of the loss is smoothed over a twentieth of the targets'
-    scale to either side, so that gradients have a slope that is known, and predictions are between
-    those of neighbouring quantiles. No table of standard errors is known for it: the curvature of
-    its loss is the density of targets at the quantile.
+    Minimises ``mean of pinball losses + (alpha/2) |theta|^2`` by noisy gradient descent, and then
+    moves the intercept to the quantile of residuals, which six noisy counts find. The kink of the
+    loss is smoothed, so that gradients have a slope that is known. Where rows are mapped and
+    records are many, this is over half of the targets' scale to either side at first, and less and
+    less step by step; elsewhere over a twentieth. No table of standard errors is known for it: the
+    curvature of its loss is the density of targets at the quantile.
 
     Parameters
     ----------

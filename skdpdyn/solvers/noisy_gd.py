@@ -79,6 +79,8 @@ class Learnt:
         Curvature of the loss that limits steps, over `Objective.typical`.
     time : float, default=1.0
         Factor of the training time.
+    kinks : tuple of float, default=()
+        Half-widths of the loss's kink, step by step; (): that of the loss in all steps.
     """
 
     top: float
@@ -86,6 +88,7 @@ class Learnt:
     flatness: float = 1.0
     steepness: float = 1.0
     time: float = 1.0
+    kinks: tuple[float, ...] = ()
 
 
 class NoisyGD(Solver):
@@ -96,8 +99,9 @@ class NoisyGD(Solver):
 
     On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 steps or more, as
     long as a curvature that was learnt privately allows. Where more than 16 would be needed, steps
-    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 190. Their
-    privacy is that of composition, whatever the curvature and the momentum.
+    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 190. Where the
+    loss has a kink and records are many, it narrows step by step, and steps are as long as it is
+    wide. Their privacy is that of composition, whatever the curvature and the momentum.
 
     Parameters
     ----------
@@ -231,6 +235,8 @@ class NoisyGD(Solver):
         time = conditioned_time(objective, mu, adjacency) * learnt.time
         if objective.alpha > 0:
             time = min(time, rules.SETTLED / objective.alpha)
+        if learnt.kinks:
+            return self._narrowing(objective, adjacency, learnt, time)
         typical = objective.typical * learnt.steepness
         longest = rules.LONG_STEP / (typical * learnt.top + 2 * objective.alpha)
         cooling = checked_cooling(self.cooling) is not False
@@ -249,6 +255,23 @@ class NoisyGD(Solver):
             adjacency=adjacency,
         )
 
+    @staticmethod
+    def _narrowing(objective, adjacency, learnt, time):
+        """Return the run in which the kink of the loss narrows: steps as long as it allows.
+
+        A kink of half-width w has a curvature of 1 / (2 w) at the most. No guarantee rests on it.
+        """
+        kinks = np.array(learnt.kinks)
+        step_size = rules.LONG_STEP / (learnt.top / (2 * kinks) + 2 * objective.alpha)
+        step_size *= min(1.0, time * rules.TIME_OF_NARROWING / float(step_size.sum()))
+        return lambda noise_multiplier: NoisyGradientDescent(
+            n_steps=kinks.size,
+            noise_multiplier=noise_multiplier,
+            step_size=step_size,
+            sensitivity=objective.sensitivity(adjacency),
+            adjacency=adjacency,
+        )
+
     def solve(
         self,
         objective: Objective,
@@ -257,9 +280,13 @@ class NoisyGD(Solver):
         *,
         generator: Generator,
         start: np.ndarray | None = None,
+        kinks: tuple[float, ...] = (),
         verbose: int = 0,
     ) -> np.ndarray:
-        """See `Solver.solve`; ``start``: where the first step starts, None: at 0."""
+        """See `Solver.solve`.
+
+        ``start``: where the first step starts, None: at 0; ``kinks``: see `Learnt`.
+        """
         step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
         noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
         radius = radius_of(mechanism.diameter)
@@ -268,7 +295,12 @@ class NoisyGD(Solver):
         if not exact:
             radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))
         steps = Steps(
-            step_size, noise_std, objective.n_samples, radius, momentum=mechanism.momentum
+            step_size,
+            noise_std,
+            objective.n_samples,
+            radius,
+            momentum=mechanism.momentum,
+            units=np.array(kinks) / objective.loss.kink if kinks else None,
         )
         problem = replace(objective, exact=exact)
         return descend(problem, rows, steps, generator, start=start, verbose=verbose)

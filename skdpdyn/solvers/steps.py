@@ -49,6 +49,8 @@ class Steps:
         Part of the last move that a step repeats (Polyak's heavy ball); only where noise is exact.
     average : ndarray of shape (n_steps,) or None, default=None
         Weights of the iterates in the average that is the result; None: the last one is.
+    units : ndarray of shape (n_steps,) or None, default=None
+        What raw predictions and targets are divided by in each step; None: they are not.
     distribution : {"gaussian", "laplace"}, default="gaussian"
         The noise; "laplace" only where it is exact.
     """
@@ -59,6 +61,7 @@ class Steps:
     radius: float = math.inf
     momentum: float | np.ndarray = 0.0
     average: np.ndarray | None = None
+    units: np.ndarray | None = None
     distribution: str = "gaussian"
 
     def __post_init__(self):
@@ -139,7 +142,10 @@ def descend(
     average = np.zeros(theta.size)
     n_quiet = _unreleased(steps, objective.exact)
     noise = _noise(generator, steps.noise_std[:n_quiet], theta.size, batches)
-    of_rows = _gradients(objective, rows, batches, n_steps, generator)
+    if steps.units is None:
+        of_rows = _gradients(objective, rows, batches, n_steps, generator)
+    else:
+        of_rows = _in_units(objective, rows, steps.units)
     gradient_at = of_rows if start is None else lambda k, theta: of_rows(k, start + theta)
     with Progress(n_steps, verbose=verbose) as progress:
         for k in range(n_steps):
@@ -209,6 +215,24 @@ def _gradients(
     return lambda k, theta: (part := next(parts)).gradient(
         objective, theta, places[: part.shape[0]]
     )
+
+
+def _in_units(
+    objective: Objective, rows: Rows, units: np.ndarray
+) -> Callable[[int, np.ndarray], np.ndarray]:
+    """Return the sum of gradients in a step at a point, of targets in the units of that step."""
+    now: dict[float, Rows] = {}
+
+    def gradient_at(k, theta):
+        unit = float(units[k])
+        if unit not in now:
+            for before in now.values():
+                before.close_sums()
+            now.clear()
+            now[unit] = rows.with_target(0.0, unit)
+        return now[unit].gradient(objective, theta / unit)
+
+    return gradient_at
 
 
 def _in_order(rows: Rows, size: int, n_steps: int) -> Iterator[Rows]:

@@ -121,14 +121,16 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
         learning.rows = learning.rows.weighted_by_class(learning.class_weights)
     with nullcontext() if elsewhere else closing(learning.rows):  # `read` closes sources
         if record is not None:
-            start = {} if learning.start is None else {"start": learning.start}
+            options = {} if learning.start is None else {"start": learning.start}
+            if learning.facts.kinks:
+                options["kinks"] = learning.facts.kinks
             learning.theta = planned.request.solver.solve(
                 planned.objective,
                 record,
                 learning.rows,
                 generator=spending.generator,
                 verbose=verbose,
-                **start,
+                **options,
             )
             spending.note(TRAINING, record)
         for part in learning.recipe.after:

@@ -255,8 +255,13 @@ class Mapped(Planned):
         if not (learning.rows.map.alike and planned.objective.n_outputs == 1):
             facts = replace(facts, enough=math.inf)  # directions are not alike
         training = planned.training
+        objective = planned.objective
+        if objective.loss.kink is not None:
+            strength = rules.strength_of(objective.n_samples, training.mu, training.adjacency)
+            facts = replace(facts, kinks=rules.kinks(strength, objective.n_parameters))
+        learning.facts = facts
         with_noise = planned.request.solver.adapted(
-            planned.objective, training.mu, training.adjacency, facts
+            objective, training.mu, training.adjacency, facts
         )
         return least_noise(with_noise, training, bound=planned.bound)
 
