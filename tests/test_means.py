@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from skdpdyn import PrivateRidge
+from skdpdyn.core.rules import strength_of
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.local import LocalRows
+from skdpdyn.exceptions import PrivacyUtilityWarning
+from skdpdyn.linear_model import Numbers
 from skdpdyn.privacy import Budget
 from skdpdyn.training.cells import N_OCTAVES, TargetCells
+from skdpdyn.training.facts import TargetRange
 
 N = 50_000
 BOUNDS = [(-1.0, 1.0)] * 4
@@ -59,3 +63,29 @@ def test_quantile_and_limit_are_those_of_the_distances():
     rare = np.where(rng.random(100_000) < 0.03, 1.0, -0.03)
     assert cells_of(rare).limit(1e4, 9.0) == 1.0
     assert cells_of(rare).limit(10, 9.0) < 0.1  # the noise is more than what lies beyond
+
+
+def bounds_of(y, epsilon, seed):
+    """Return the bounds that are bought of targets."""
+    fact = TargetRange(Numbers())
+    budget = Budget.for_samples(epsilon, "auto", n_samples=len(y), adjacency="replace_one")
+    strength = strength_of(len(y), budget.mu, budget.adjacency)
+    spending = Spending.seeded(budget, fact.shares(strength), seed)
+    return fact.range_of(LocalRows(np.zeros((len(y), 1)), y), spending)
+
+
+def test_bounds_of_mostly_zero_targets_hold_the_others():
+    rng = np.random.default_rng(0)
+    costs = np.where(rng.random(10_000) < 0.04, rng.gamma(2.0, 100.0, 10_000), 0.0)
+    outcome = (rng.random(10_000) < 0.03).astype(float)
+    for seed in range(6):
+        low, high = bounds_of(costs, 2, seed)
+        assert low == 0
+        assert np.maximum(costs - high, 0).sum() < 0.2 * costs.sum()
+        assert bounds_of(outcome, 1, seed) in ((0, 1), (0, 2))
+
+
+def test_bounds_of_targets_that_seem_to_be_0_alone_warn():
+    y = np.where(np.arange(10_000) < 10, 300.0, 0.0)
+    with pytest.warns(PrivacyUtilityWarning, match="no target but 0"):
+        assert bounds_of(y, 1, 0) == (-1, 1)

@@ -334,11 +334,12 @@ FACTS_STRENGTH = 100.0
 def target_range_share(strength: float) -> float:
     """Return the share of mu^2 of the bounds of targets, large enough that few are clipped.
 
-    Of 1,000 normal targets at epsilon 1 (a strength of 118) R^2 is .8285 with this, .828 with twice
-    as much, .830 in bounds taken from the targets, and .62 with half of this.
+    Of 1,000 normal targets at epsilon 1 (a strength of 118) R^2 is .8285 with .085, .828 with twice
+    as much, .830 in bounds taken from the targets, and .62 with half of this. Of 10,000 costs of
+    which 96 % are 0, at epsilon 2, the others are seen in 6 of 6 fits, and in none with .007.
     """
     x = 1e3 / strength
-    return min(max(0.01 * max(x, math.sqrt(x)), 0.002), 0.1)
+    return min(max(0.01 * max(x, math.sqrt(x)), min(0.05 * x, 0.05), 0.002), 0.1)
 
 
 def mean_target_share(strength: float) -> float:

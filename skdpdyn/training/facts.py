@@ -3,6 +3,7 @@
 Each is a release with shares of its own, and a small class: what it takes, and what it finds.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.ranges import Ranges
+from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.training.additive import kept
@@ -28,7 +30,6 @@ from skdpdyn.training.reading import Reading
 from skdpdyn.training.targets import Numbers, Targets, cells_of_labels, numbers_of
 from skdpdyn.training.values import Facts
 
-_FAR = 1e-6  # probability that bounds are far too wide, where nothing can be learnt
 _RANGES = "range of targets", "finer range of targets"
 _PAIRS = [0, 1], [-1, 1], [1, 2]
 
@@ -154,8 +155,15 @@ class TargetRange(Fact):
         """Return the bounds that are bought of the targets of rows."""
         counts = rows.octave_counts("targets"), partial(rows.part_counts, source="targets")
         of_rows = rows.n_records, rows.dtype.name
-        pairs = bought_ranges(*counts, spending, *of_rows, _RANGES, _FAR, splits_pairs=False)
-        return self.targets.usable(*pairs[0].tolist())
+        low, high = bought_ranges(*counts, spending, *of_rows, _RANGES, of_targets=True)[0].tolist()
+        if math.isnan(low):
+            low, high = -1.0, 1.0
+            warn(
+                "target_bounds='auto': noisy counts show no target but 0. Others are cut to "
+                "[-1, 1], which means may be far beyond: pass target_bounds=(low, high)",
+                PrivacyUtilityWarning,
+            )
+        return self.targets.usable(low, high)
 
 
 @dataclass(frozen=True, eq=False)

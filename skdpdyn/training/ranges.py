@@ -30,7 +30,8 @@ RANGES = "ranges of columns"
 FINER_RANGES = "finer ranges of columns"
 _POWERS = -40, 64  # between these powers of two a cell is an octave
 _FALSE = 1e-4  # probability that a range is far too wide, where nothing can be learnt
-_WIDTHS = 1, 2, 4  # cells that are looked at together, where none stands out by itself
+_FALSE_OF_TARGETS = 1e-5
+_WIDTHS = 2, 4  # cells that are looked at together, where none stands out by itself
 _BESIDE = 2.0  # deviations of the noise from which on a cell beside those seen is one, too
 _KEPT = 0.98  # part of the numbers of two octaves that the parts seen hold, or the range is from 0
 _HIDDEN = 0.02  # part of the records, measured, from which on an octave beside those seen is one
@@ -52,8 +53,8 @@ def bought_ranges(
     n_records: int,
     dtype: str = "float64",
     names: tuple[str, str] = (RANGES, FINER_RANGES),
-    false: float = _FALSE,
-    splits_pairs: bool = True,
+    *,
+    of_targets: bool = False,
 ) -> np.ndarray:
     """Return the ranges of columns, of which ``spending`` buys the counts.
 
@@ -72,16 +73,23 @@ def bought_ranges(
         Precision of the columns.
     names : tuple of str, default=("ranges of columns", "finer ranges of columns")
         Names of the two shares that pay.
-    false : float, default=0.0001
-        Chance that noise is seen in any cell.
-    splits_pairs : bool, default=True
-        Whether two octaves that do not reach 0 are split as one is: of columns, which may be cut.
+    of_targets : bool, default=False
+        Whether few numbers that are cut off matter: all octaves beside those seen count that are
+        probably more than noise, and two that do not reach 0 are not split as one is. Noise is seen
+        as a number far away in fewer fits.
 
     Returns
     -------
     ndarray of shape (n_columns, 2)
+        Targets of which 0 alone is seen have NaN; such columns have [-1, 1], which holds flags.
     """
-    power = LARGEST_POWER[dtype]
+    ranges = _found(octaves, parts, spending, n_records, LARGEST_POWER[dtype], names, of_targets)
+    return ranges if of_targets else np.where(np.isnan(ranges), [-1.0, 1.0], ranges)
+
+
+def _found(octaves, parts, spending, n_records, power, names, of_targets):
+    """Buy both releases, and return the ranges that they show; NaN for 0 alone."""
+    false = _FALSE_OF_TARGETS if of_targets else _FALSE
     n_columns = len(octaves)
     counts = _in_order(octaves, power)
     starts = _starts(power)
@@ -89,11 +97,13 @@ def bought_ranges(
     noisy = _in_deviations(names[0], of_cells, n_columns, spending)
     is_small = np.diff(starts) == 1
     sensitivity = spending.per_square * math.sqrt(n_columns)
-    hidden = _HIDDEN * n_records / (sensitivity * spending.noise_multiplier(names[0]))
+    hidden = 0.0  # a few large targets have much of the sum
+    if not of_targets:
+        hidden = _HIDDEN * n_records / (sensitivity * spending.noise_multiplier(names[0]))
     found = _Octaves(_ends_above_noise(noisy, false, is_small, hidden), power)
     total = np.take_along_axis(noisy, found.of_octaves, axis=1).sum(axis=1)
     total *= spending.noise_multiplier(names[0]) / spending.noise_multiplier(names[1])
-    pairs = found.pairs & splits_pairs & (total >= 2 * PARTS)
+    pairs = found.pairs & (not of_targets) & (total >= 2 * PARTS)
     narrow = found.narrow | pairs
     if np.any(narrow | found.has_large):
         ranges, kept = _split(found, counts, parts, spending, names[1], false, narrow)
@@ -101,7 +111,8 @@ def bought_ranges(
         cuts = pairs & (kept < _KEPT * total)
         return _with_rare_flags(np.where(cuts[:, None], found.from_zero, ranges))
     noisy, less = _measured_again(noisy, of_cells, spending, names)
-    return _Octaves(_ends_above_noise(noisy, false, is_small, hidden * less), power).from_zero
+    ends = _ends_above_noise(noisy, false, is_small, hidden * less)
+    return _Octaves(ends, power).from_zero
 
 
 def _measured_again(noisy, of_cells, spending, names):
@@ -258,12 +269,20 @@ def _widened(first, last, beside):
 
 
 def _standing_out(cells, least):
-    """Return the first and the last cell that stand out alone, or else with neighbours, or None."""
+    """Return the first and the last cell that stand out, alone or with neighbours, or None.
+
+    Of those that do not stand out alone, the two, or four, that do so most are taken: where most
+    numbers are 0, the others spread over octaves.
+    """
+    shown = [*np.flatnonzero(cells > least)]
+    others = np.where(cells > least, 0.0, cells)
     for width in _WIDTHS:
-        sums = np.convolve(cells, np.ones(width), "valid")
-        if (places := np.flatnonzero(sums > least * math.sqrt(width))).size:
-            return int(places[0]), int(places[-1]) + width - 1
-    return None
+        sums = np.convolve(others, np.ones(width), "valid")
+        place = int(np.argmax(sums))
+        if sums[place] > least * math.sqrt(width):
+            shown += [place, place + width - 1]
+            break
+    return (int(min(shown)), int(max(shown))) if shown else None
 
 
 def _folded(cells, least, is_small):
@@ -290,10 +309,10 @@ def _folded(cells, least, is_small):
 def _from_zero(ranges, zero):
     """Return ranges of which an end within a quarter of the other is 0; up to ``zero`` all is 0.
 
-    Where 0 alone is seen, other numbers are too few to be: [-1, 1] holds them if they are flags.
+    Where 0 alone is seen, other numbers are too few to be: NaN.
     """
     low, high = ranges.T
     alone = (low >= -zero) & (high <= zero)
     low = np.where((low >= -zero) & (low <= high / 4), 0.0, low)
     high = np.where((high <= zero) & (high >= low / 4), 0.0, high)
-    return np.stack([np.where(alone, -1.0, low), np.where(alone, 1.0, high)], axis=-1)
+    return np.where(alone[:, None], np.nan, np.stack([low, high], axis=-1))
