@@ -105,6 +105,7 @@ EASIEST_FIRST = [
     "plot_low_bits.py",
     "plot_number_of_steps.py",
     "plot_stochastic_tradeoff.py",
+    "plot_first_paper.py",
     "plot_privacy_dynamics.py",
     "plot_lower_bound.py",
     "plot_expected_curvature.py",

@@ -35,6 +35,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
 from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
 from skdpdyn.privacy.rounded import RoundedCurve
+from skdpdyn.privacy.schedules import theorem4_schedule
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.solvers.noisy_gd import Learnt, conditioned_time
 from skdpdyn.training.conditioning import FittedConditioning
@@ -169,6 +170,43 @@ def test_the_alpha_that_theorem_4_asks_for_is_enough_and_little_less_is_not(
     model.set_params(alpha=told).privacy_cost(n_samples, n_features)
     with pytest.raises(CalibrationError, match="an alpha above"):
         model.set_params(alpha=0.98 * told).privacy_cost(n_samples, n_features)
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    "kind", [PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression]
+)
+def test_theorem_4_runs_with_a_penalty_and_a_clip_of_its_own(kind):
+    facts = {"target_bounds": (0, 2)} if kind is PrivateRidge else {"classes": [0, 1, 2]}
+    if kind is PrivateLogisticRegression:
+        facts = {"classes": [0, 1]}
+    X = np.random.default_rng(0).uniform(0, 1, (3000, 4))
+    y = (X[:, 0] * len(facts.get("classes", "abc"))).astype(int)
+    model = kind(
+        1.0,
+        1e-6,
+        bounds=(0, 1),
+        bound="langevin",
+        solver=NoisyGD(n_steps="theorem4"),
+        random_state=0,
+        **facts,
+    ).fit(X, y)
+    record = model.mechanism_
+    assert record.n_steps == model.n_iter_ <= 10_000
+    # more steps are free
+    assert langevin(replace(record, n_steps=10**6)).epsilon(1e-6) < 1.01
+    worst = 0.0 if kind is PrivateRidge else 1 / len(facts["classes"])
+    assert model.score(X, y) > worst + 0.1
+
+
+def test_sigma_of_a_run_is_that_of_the_theorem():
+    problem = {"n_samples": 5000, "n_features": 4, "lipschitz": 1.0, "smoothness": 0.5}
+    record = calibrate(1.0, 1e-6, **problem, strong_convexity=0.1, n_steps="theorem4")
+    _, variance, _ = theorem4_schedule(1.0, 1e-6, **problem, strong_convexity=0.1)
+    known = replace(record, sensitivity=2.0 / 5000)
+    assert known.sigma == pytest.approx(math.sqrt(variance), rel=1e-6)
+    with pytest.raises(ValueError, match="with a sensitivity"):
+        _ = record.sigma
 
 
 def test_a_converged_run_costs_the_same_however_long():

@@ -22,6 +22,7 @@ PROMISES = {
     "papers/plot_lower_bound": "Corollary 2 / exact = 1.0519 <= 1.0519",
     "ideas/plot_number_of_steps": "137 steps of 7.4074, noise multiplier   19.022",
     "tasks/plot_private_search": "ten trials of epsilon 0.3: 0.492 for the best, 0.996 for all",
+    "papers/plot_first_paper": "alpha 0.0751, K* = 9,907, sigma = 0.00481",
     "papers/plot_privacy_dynamics": "Corollary 1 0.048000, its asymptote 0.048000, exact 0.023760",
     "ideas/plot_last_iterate": "epsilon after 30000 steps by last_iterate: 0.145",
     "tasks/plot_attacker": "epsilon 1.0: at 1 % false alarms an attacker misses at least 98.2 %",

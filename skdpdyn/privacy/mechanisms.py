@@ -113,6 +113,17 @@ class NoisyGradientDescent(Stepwise):
                 "that repeats the last move is not known to be a contraction"
             )
 
+    @property
+    def sigma(self) -> float:
+        """Scale of the Langevin noise: each step adds N(0, 2 step_size sigma^2 I).
+
+        Needs ``sensitivity``, and steps that are all alike.
+        """
+        alike = isinstance(self.step_size, float) and isinstance(self.noise_multiplier, float)
+        if self.sensitivity is None or not alike:
+            raise ValueError("sigma is of a record with a sensitivity, whose steps are all alike")
+        return self.noise_multiplier * self.sensitivity * math.sqrt(self.step_size / 2)
+
 
 @stored
 @dataclass(frozen=True, kw_only=True)

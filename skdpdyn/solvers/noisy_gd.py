@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
+from skdpdyn.core.losses import Loss
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.rounding import public_radius, rounding_mu, step_lipschitz
@@ -38,6 +39,7 @@ from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.support.chunks import largest_number_in_order
 
 _MOST_CONVERGING = 100_000  # steps of "theorem4": minutes on 1e5 rows
+_STEPS_OF_AUTO = 10_000  # of alpha="auto"
 
 
 def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> float:
@@ -111,7 +113,9 @@ class NoisyGD(Solver):
         worst-case error. "theorem4": step size and steps of Chourasia, Ye and Shokri (2021),
         Theorem 4, for the budget that is left for training, with the least noise that the bound
         allows: under ``bound="langevin"`` never more than the theorem's. It needs ``alpha`` > 0, so
-        large that there are at most 100,000 steps, and epsilon <= 2 log(1/delta).
+        large that there are at most 100,000 steps, and epsilon <= 2 log(1/delta). With
+        ``alpha="auto"`` the penalty balances its bias with the noise of the theorem, or is larger,
+        so that there are at most 10,000 steps; with ``clip="auto"`` a softmax is not clipped.
     step_size : "auto" or float, default="auto"
         "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where
         that would leave fewer than 16 steps; twice that where a step is no contraction anyway (a
@@ -167,8 +171,15 @@ class NoisyGD(Solver):
         self.radius = radius
         self.cooling = cooling
 
+    def auto_clip(self, loss: Loss, clip: float) -> float:
+        """See `Solver.auto_clip`: no clip for a softmax whose steps have to contract."""
+        converges = is_named(self.n_steps, "theorem4")
+        return loss.lipschitz if converges and loss.n_outputs > 1 else clip
+
     def auto_alpha(self, objective: Objective, budget: Budget, bound: str) -> float:
         """See `Solver.auto_alpha`."""
+        if is_named(self.n_steps, "theorem4"):
+            return _converging_alpha(objective, budget)
         return rules.FORGETTING / self._time(objective, budget, bound)[0]
 
     def mechanism(
@@ -358,6 +369,42 @@ class NoisyGD(Solver):
         return n_steps, step_size * cooled(n_steps) if cooling else step_size
 
 
+def _theorem4_schedule(objective: Objective, budget: Budget) -> tuple[float, float, float]:
+    """Return step size, variance of the noise and steps of the converging theorem."""
+    return theorem4_schedule(
+        budget.epsilon,
+        budget.delta,
+        n_samples=objective.n_samples,
+        n_features=objective.n_parameters,
+        lipschitz=objective.lipschitz,
+        **step_constants(objective),
+        adjacency=budget.adjacency,
+    )
+
+
+def _alpha_of_steps(objective: Objective, steps: float, fewer: int) -> float:
+    """Return the penalty under which there are ``fewer`` steps than those of the objective."""
+    # Steps grow with the square of (curvature + alpha) / alpha
+    smoothness = objective.curvature + objective.alpha
+    ratio = smoothness / objective.alpha * math.sqrt(fewer / steps)
+    return 1.005 * objective.curvature / (ratio - 1)
+
+
+def _converging_alpha(objective: Objective, budget: Budget) -> float:
+    """Return the penalty that alpha="auto" stands for in a run of the converging theorem.
+
+    The last iterate is about a draw from exp(-objective / variance), whose excess is variance d / 2
+    whatever the curvature, and the theorem's variance falls with 1 / alpha. Coefficients of norm
+    1 / row_norm have the bias alpha / (2 row_norm^2).
+    """
+    penalised = replace(objective, alpha=objective.curvature)
+    _, variance, steps = _theorem4_schedule(penalised, budget)
+    balanced = math.sqrt(variance * penalised.alpha * objective.n_parameters) * objective.row_norm
+    if not steps > 0:  # few records: one step is enough
+        return balanced
+    return max(balanced, _alpha_of_steps(penalised, steps, _STEPS_OF_AUTO))
+
+
 def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> tuple[int, float]:
     """Return steps and step size of the converging theorem, or say why they cannot be had."""
     if step_size is not None:
@@ -369,20 +416,9 @@ def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> 
             "n_steps='theorem4' needs steps that contract, and a clipped softmax has none: use "
             f"clip={objective.loss.lipschitz * objective.row_norm:.6g}"
         )
-    constants = step_constants(objective)
-    step_size, _, steps = theorem4_schedule(
-        budget.epsilon,
-        budget.delta,
-        n_samples=objective.n_samples,
-        n_features=objective.n_parameters,
-        lipschitz=objective.lipschitz,
-        **constants,
-        adjacency=budget.adjacency,
-    )
+    step_size, _, steps = _theorem4_schedule(objective, budget)
     if steps > _MOST_CONVERGING:
-        # (curvature + alpha) / alpha at which they are as many as are run, and some to round
-        ratio = constants["smoothness"] / objective.alpha * math.sqrt(_MOST_CONVERGING / steps)
-        alpha = 1.005 * objective.curvature / (ratio - 1)
+        alpha = _alpha_of_steps(objective, steps, _MOST_CONVERGING)
         raise CalibrationError(
             f"n_steps='theorem4' asks for K* = {math.ceil(steps):,} steps, and at most "
             f"{_MOST_CONVERGING:,} are run. They grow with (smoothness / alpha)^2: use an alpha "
