@@ -1091,8 +1091,14 @@ MUTATIONS = [
     ),
     Mutation(
         "levels are named by what other records hold",
-        "values = [*map(level_of, values)] if self.learnt else values",
-        "values = values",
+        "if not set(map(type, cells)) <= _PLAIN_TYPES:",
+        "if not cells:",
+        "tests/test_additive.py -k cell",
+    ),
+    Mutation(
+        "a categorical's own list counts as what occurs",
+        "occur = np.bincount(of_values, minlength=len(keys)) > 0",
+        "occur = np.bincount(of_values, minlength=len(keys)) >= 0",
         "tests/test_additive.py -k cell",
     ),
     Mutation(

@@ -3,6 +3,7 @@
 import pickle
 import tracemalloc
 from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -15,7 +16,8 @@ from sklearn.base import clone
 
 from skdpdyn import PrivateGAMClassifier, PrivateGAMRegressor, PrivateLogisticRegression
 from skdpdyn.core import rules
-from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, level_of, levels_in
+from skdpdyn.core.columns import key_of
+from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, levels_in
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.noise import generators
 from skdpdyn.core.objective import Objective
@@ -216,6 +218,8 @@ def test_the_form_of_the_table_does_not_matter():
     by_type = {"ward": pd.CategoricalDtype(["north", "south", "west"])}
     explicit = clone(GAM).set_params(categories=by_type).fit(FRAME, Y)
     np.testing.assert_array_equal(explicit.coef_, expected.coef_)
+    objects = FRAME.astype({"age": object, "gain": str})  # whose bounds say that they are numbers
+    np.testing.assert_array_equal(clone(GAM).fit(objects, Y).coef_, expected.coef_)
     by_number = {"bounds": {0: (0, 100), 1: (0, 1000)}, "n_jobs": 2}
     levels = {2: ["north", "south", "west"], 3: [False, True]}
     array = clone(GAM).set_params(categories=levels, **by_number)
@@ -286,7 +290,9 @@ def test_curves_are_monotonic_where_they_are_asked_to_be():
     ("options", "frame", "message"),
     [
         ({"categories": None}, FRAME, r"\['ward'\] hold no numbers.* categories=\{'ward': \['a'"),
-        ({}, FRAME.astype({"age": object}), r"the columns \['age'\] hold numbers.*to_numeric"),
+        ({"categories": {"ward": ["1", 1.0]}}, FRAME, "of different levels"),
+        ({}, FRAME.assign(size=pd.cut(FRAME["age"], 3)), r"\['size'\] hold intervals.*categories="),
+        ({}, FRAME.assign(size=FRAME["age"] * 1j), r"flags or text: 'size' \(complex128\)"),
         ({"categories": None}, FRAME.astype({"ward": "category"}), "levels that they hold are"),
         ({"bounds": COLUMNS["bounds"] | {"size": (0, 1)}}, FRAME, r"\['size'\]"),
         ({"categories": {"town": [1]}}, FRAME, r"\['town'\], which X does not have"),
@@ -348,8 +354,12 @@ def test_a_graph_predicts_the_same(n_classes):
 
 
 def test_a_refusal_quotes_no_record():
-    frame = FRAME.assign(age=["secret", *FRAME["age"][1:]])
-    with pytest.raises(ValueError, match=r"numbers") as caught:
+    class Secret:
+        def __hash__(self):
+            raise ValueError("secret")
+
+    frame = FRAME.assign(ward=[Secret(), *FRAME["ward"][1:]])
+    with pytest.raises(ValueError, match="its text is left out") as caught:
         clone(GAM).fit(frame, Y)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
@@ -377,21 +387,32 @@ PRIVATE = clone(GAM).set_params(categories={"ward": "auto"}, epsilon=3.0)
 
 def test_a_cell_depends_on_nothing_but_the_value():
     """Levels have one form each: what another record has decides neither cell nor spelling."""
-    same = [[1, 1.0, np.int64(1), np.float32(1), Fraction(1), "1"], [True, np.bool_(True), "True"]]
+    whole = [1, 1.0, np.int64(1), np.float32(1), Fraction(1), Decimal("1.0"), True, "1", " 1.0 "]
+    part = [0.1, np.float32(0.1), Decimal("0.10"), "0.1"]
+    days = [date(2022, 1, 1), pd.Timestamp("2022-01-01"), np.datetime64("2022-01-01", "ns")]
+    days += ["2022-01-01", datetime(2022, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))]
+    same = [whole, part, days, [2.0**60, 2**60, str(2**60)], ["b", " b", np.str_("b")]]
     for values in same:
-        forms = {(type(level_of(value)), level_of(value)) for value in values}
+        forms = {(type(key_of(value)), key_of(value)) for value in values}
         assert len(forms) == 1
-    none = [Decimal(1), 1.5, np.inf, 2.0**60, b"a", (1,), [1], np.ones(2)]
-    assert [level_of(value) for value in none] == [()] * len(none)
-    assert [level_of(value) for value in (None, np.nan, pd.NA, pd.NaT)] == [None] * 4
-    text = ["-0", "01", "--1", "1" * 20, "\u0661", ""]
-    assert [level_of(value) for value in text] == text
-    assert level_of("-7") == -7
-    values = np.array([*same[0], *same[1], *none, None, "b", 7], dtype=object)
-    assert levels_in(values) == levels_in(values[::-1]) == (1, 7, "True", "b")
-    codes = Levels((1, "True"), learnt=True).codes(values)
-    assert codes.tolist() == [0] * 6 + [1] * 3 + [2] * len(none) + [3, 2, 2]
-    rows = [[0.5, 1], [0.2, "x"], [0.1, 1.0]]
+    none = [np.inf, complex(1), b"a", (1,), [1], np.ones(2), object()]
+    assert [key_of(value) for value in none] == [()] * len(none)
+    missing = [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")]
+    assert [key_of(value) for value in missing] == [None] * len(missing)
+    text = ["-0", "01", "--1", "1" * 20, "\u0661", "", "1.00", "1e5", "nan", "True"]
+    assert [key_of(value) for value in text] == text
+    assert key_of("-7") == -7
+    values = np.empty(len(whole) + len(none) + 4, dtype=object)
+    values[:] = [*whole, *none, None, "b", 7, "True"]
+    (column, codes), (other, reverse) = levels_in(values), levels_in(values[::-1])
+    assert column.levels == other.levels == (1, 7, "True", "b")
+    assert codes.tolist() == [0] * len(whole) + [4] * len(none) + [5, 3, 1, 2]
+    assert reverse.tolist() == codes.tolist()[::-1]
+    unused = pd.Series(pd.Categorical(["z"], ["a", "z"]))
+    assert levels_in(unused)[0].levels == ("z",)
+    codes = Levels((1, "b")).codes(values)  # text of a flag is the number, where none is public
+    assert codes.tolist() == [0] * len(whole) + [2] * len(none) + [3, 1, 2, 0]
+    rows = np.array([[0.5, 1], [0.2, "x"], [0.1, 1.0]], dtype=object)
     model = clone(PRIVATE).set_params(bounds={0: (0, 1)}, categories={1: "auto"})
     ((column, codes),) = read_table(model, rows).seen([1])
     assert (column.levels, codes.tolist()) == ((1, "x"), [0, 1, 0])
@@ -574,6 +595,6 @@ def test_shapes_are_drawn(monkeypatch):
 
 def test_a_pair_of_a_column_without_levels_has_no_products():
     """No level may show where levels are bought, whatever pairs were asked for."""
-    columns = NumberColumn(-1.0, 1.0), NumberColumn(-1.0, 1.0), Levels((), learnt=True)
+    columns = NumberColumn(-1.0, 1.0), NumberColumn(-1.0, 1.0), Levels(())
     expansion = Expansion(columns, 2, 1.5, pairs=((0, 1), (0, 2)), order=4)
     assert list(expansion.tails()) == [(0, 1)]

@@ -31,7 +31,7 @@ LAYERS = {
         "support/progress support/startup training/__init__"
     ),
     (0, 1): "privacy/_numerics privacy/checks privacy/disk privacy/display privacy/stored",
-    (0, 2): "privacy/fields privacy/needs",
+    (0, 2): "core/columns privacy/fields privacy/needs",
     (1, 0): "privacy/guarantees",
     (1, 1): "privacy/budget privacy/loss_grids privacy/mixtures privacy/sampled",
     (1, 2): "privacy/rounded",

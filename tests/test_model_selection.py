@@ -365,13 +365,14 @@ def test_a_grid_without_parameters_has_one_point():
 def test_records_that_the_model_refuses_are_refused():
     missing = pd.Series(X[:, 0], dtype=object).where(np.arange(200) != 7)
     dates = pd.date_range("2020", periods=200)
+    words = pd.DataFrame(X).add_prefix("x").assign(day="May")
     infinite = np.where(X[:, 0] == X[7, 0], np.inf, 0.0)
     from_y = clone(RIDGE).set_params(target_bounds="from_y")
     for model, rows, target, message in (
         *[(RIDGE, X, of, "y holds no numbers") for of in (X[:, 0].astype(str), dates)],
         *[(of, X, missing, "contains NaN") for of in (RIDGE, from_y)],
         *[(of, X, infinite, "contains infinity") for of in (RIDGE, from_y)],
-        (LOGISTIC, pd.DataFrame(X).assign(day=dates), Y, "X holds dates or times"),
+        (LOGISTIC, words, Y, "X holds columns that are not numbers"),
     ):
         for estimator in (clone(model), search(model, {"clip": [0.3]})):
             with pytest.raises(ValueError, match=message):

@@ -315,7 +315,7 @@ def test_a_profile_costs_what_it_says(adjacency):
     y = np.digitize(SCORE, [-1, 1])
     profile = complete_schema(frame, y, epsilon=2.0, adjacency=adjacency)
     assert profile.types == dict.fromkeys("abc", "number") | {
-        "day": "number",
+        "day": "date",
         "side": "text",
         "flag": "flag",
     }

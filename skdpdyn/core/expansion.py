@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.core.columns import NUMBER, apart, key_of, numbers_in, other_key, value_of
 from skdpdyn.kernels.cells import write_products, write_terms
-from skdpdyn.privacy.checks import as_float, is_auto, quoted
+from skdpdyn.privacy.checks import is_auto, quoted
 
 _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth of the bounds
 _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
 _OCTAVES = 16.0  # that the cells of a log scale reach down
-_LARGEST = 2**53  # floats hold all smaller integers
 PAIR_WEIGHT = 0.5
 
 __all__ = ["Expansion", "Levels", "NumberColumn", "cosines", "on_scales"]
@@ -90,11 +90,14 @@ class NumberColumn:
         Bounds, public or bought. Numbers outside count as the nearer one.
     scales : tuple of str, default=("linear", "log")
         Scales that it is seen on.
+    kind : {"number", "date"}, default="number"
+        What the numbers are: dates are days since 1970.
     """
 
     low: float
     high: float
     scales: tuple[str, ...] = ("linear", "log")
+    kind: str = NUMBER
 
     @property
     def has_log(self) -> bool:
@@ -125,7 +128,7 @@ class NumberColumn:
 
     def codes(self, values: Any) -> np.ndarray:
         """Return the cell of each number."""
-        values = np.asarray(values, dtype=np.float64)
+        values = numbers_in(values, self.kind)
         places = np.searchsorted(self.edges, values, side="right")  # NaN is after all
         places[np.isnan(values)] = self.n_cells - 1
         return places
@@ -135,73 +138,79 @@ class NumberColumn:
 class Levels:
     """A column of public levels; then come a cell of all others, and one of missing values.
 
+    Cells are compared by `skdpdyn.core.columns.key_of`.
+
     Parameters
     ----------
     levels : tuple
-        Public levels, as the column has them.
-    learnt : bool, default=False
-        Whether they were bought: text and whole numbers, see `level_of`. Other values are "other".
+        Public levels, as they are shown. Missing values among them are left out: they have a cell.
+
+    Raises
+    ------
+    ValueError
+        If two levels have one key, or a value can be no level.
+
+    Examples
+    --------
+    >>> from skdpdyn.core.expansion import Levels
+    >>> column = Levels(("a", 1, None))
+    >>> column.levels, column.codes([1.0, "1", " a ", "b", None]).tolist()
+    (('a', 1), [1, 1, 0, 2, 3])
     """
 
     levels: tuple
-    learnt: bool = False
+
+    def __post_init__(self):
+        keys = [key_of(level) for level in self.levels]
+        present = [key for key in keys if key is not None]
+        if () in present or len(set(present)) < len(present):
+            raise ValueError(
+                "levels must be numbers, dates or text, and differ: 1, 1.0, True and '1' are one "
+                "level, and blanks around a text do not count"
+            )
+        levels = zip(self.levels, keys, strict=True)
+        object.__setattr__(self, "levels", tuple(level for level, key in levels if key is not None))
 
     @property
     def n_cells(self) -> int:
         """Number of cells, with those of other and of missing values."""
         return len(self.levels) + 2
 
+    @cached_property
+    def places(self) -> dict[Any, int]:
+        """The cell of each key: of flags in both their forms, of missing values too."""
+        places: dict[Any, int] = {key_of(level): j for j, level in enumerate(self.levels)}
+        other_forms = {other_key(key): place for key, place in places.items()}
+        return {**other_forms, **places, None: self.n_cells - 1}
+
     def codes(self, values: Any) -> np.ndarray:
         """Return the cell of each value."""
-        values = np.asarray(values, dtype=object).tolist()
-        missing = self.n_cells - 1
+        different, of_values = apart(values)
         other = self.n_cells - 2
-        places = {level: place for place, level in enumerate(self.levels)}
-        values = [*map(level_of, values)] if self.learnt else values
-        try:
-            codes = [
-                missing if value is None or value != value else places.get(value, other)
-                for value in values
-            ]
-        except TypeError:  # a value that has no hash, or an ambiguous truth as pandas.NA has
-            codes = [_place(value, places, other, missing) for value in values]
-        return np.array(codes, dtype=np.intp)
+        cells = [self.places.get(key_of(value), other) for value in different]
+        return np.array(cells, dtype=np.intp)[of_values]
 
 
-def level_of(value: Any) -> str | int | tuple[()] | None:
-    """Return a value in the one form of its level; () where it is none, None where it is missing.
+def levels_in(values: Any) -> tuple[Levels, np.ndarray]:
+    """Return the levels that occur in a column, by value, which are private, and each one's cell.
 
-    Whole numbers, and text of them, are integers; other text and flags are text. So what a level is
-    called depends on one record's value alone: not on those that made a column text, or floats.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.core.expansion import levels_in
+    >>> column, codes = levels_in(np.array(["b", 7, None, "7"], dtype=object))
+    >>> column.levels, codes.tolist()
+    ((7, 'b'), [1, 0, 3, 0])
     """
-    if isinstance(value, (str, bool, np.bool_)):
-        text = str(value)
-        return int(text) if text.removeprefix("-").isdecimal() and _is_plain(text) else text
-    number = as_float(value)
-    if abs(number) < _LARGEST and number.is_integer():
-        return int(number)
-    return None if _place(value, {}, 0, 1) else ()
-
-
-def _is_plain(text):
-    """Return whether a text is an integer in its plain form, of few digits."""
-    return len(text) <= 17 and abs(int(text)) < _LARGEST and str(int(text)) == text
-
-
-def levels_in(values: Any) -> tuple[str | int, ...]:
-    """Return the levels that occur among values, by value: private."""
-    levels: Any = set(map(level_of, np.asarray(values, dtype=object).tolist())) - {None, ()}
-    return tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
-
-
-def _place(value, places, other, missing):
-    """Return the place of a value of any kind among levels."""
-    if type(value).__name__ in ("NAType", "NaTType") or value is None:
-        return missing
-    try:
-        return missing if bool(value != value) else places.get(value, other)
-    except (TypeError, ValueError):
-        return other
+    different, of_values = apart(values)
+    keys = [key_of(value) for value in different]
+    occur = np.bincount(of_values, minlength=len(keys)) > 0  # not all of a categorical's own list
+    found = {key for key, there in zip(keys, occur, strict=True) if there} - {None, ()}
+    column = Levels(tuple(sorted(found, key=lambda key: (isinstance(key, str), key))))
+    other = column.n_cells - 2
+    places = column.places
+    cells = [other if key == () else places.get(key, other) for key in keys]
+    return column, np.array(cells, dtype=np.intp)[of_values]
 
 
 def _distribution(parts, std, least, deviations):
@@ -640,7 +649,7 @@ def bounds_by_column(
     Parameters
     ----------
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict
-        As a user gives them.
+        As a user gives them: numbers, or dates, which become days since 1970.
     name : str
         Name of the parameter.
     n_features : int
@@ -660,12 +669,13 @@ def bounds_by_column(
     if isinstance(bounds, dict):
         bounds = _in_order(bounds, name, n_features, names, partly)
     try:
-        array = np.asarray(bounds, dtype=np.float64)
+        array = np.asarray(_as_numbers(bounds), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         array = None
     if array is None:  # raised here, so that no other error is its context
         raise ValueError(
-            f"{name}={quoted(original)} must be one pair of numbers, or one pair for each column"
+            f"{name}={quoted(original)} must be one pair of numbers, or of dates, or one pair for "
+            "each column"
         )
     if array.shape == (2,) and not isinstance(original, dict):
         array = np.tile(array, (n_features, 1))
@@ -685,6 +695,15 @@ def bounds_by_column(
             f"high: not so of columns {columns}"
         )
     return array
+
+
+def _as_numbers(bounds):
+    """Return bounds with dates as days since 1970."""
+    if isinstance(bounds, np.ndarray) and bounds.dtype.kind in "biuf":
+        return bounds
+    if isinstance(bounds, list | tuple | np.ndarray):
+        return [_as_numbers(part) for part in bounds]
+    return value_of(bounds)
 
 
 def _in_order(bounds, name, n_features, names, partly):

@@ -4,6 +4,7 @@ Each fact may have been released before: then the schema carries the release as 
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.core.columns import TEXT, TYPES, is_date, number_of, shown_date, value_of
 from skdpdyn.core.expansion import Levels
 from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.privacy.display import code_span
@@ -19,10 +21,7 @@ from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.serialization import from_dict, to_dict
 
 _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
-NUMBER = "number"
-FLAG = "flag"
-TEXT = "text"
-_TYPES = NUMBER, FLAG, TEXT
+_CODEBOOK = ["name", "low", "high", "levels"]
 _FACTS = "bounds", "categories", "classes", "target_bounds"
 
 
@@ -122,7 +121,7 @@ class Schema:
     Parameters
     ----------
     bounds : dict, pairs or None, default=None
-        Bounds of the columns of numbers.
+        Bounds of the columns of numbers, and of dates: text in ISO's form, or dates of any library.
     categories : dict or None, default=None
         Levels of the other columns.
     classes : sequence or None, default=None
@@ -130,8 +129,9 @@ class Schema:
     target_bounds : tuple (low, high) or None, default=None
         Bounds of targets that are numbers.
     types : dict or None, default=None
-        What columns hold: "number", "flag" or "text". Levels of "text" are whole numbers and text
-        in one plain form, in which cells are compared with them: 5, 5.0 and "5" are one level.
+        What columns hold: "number", "date", "flag" or "text", where their own type does not say it,
+        or says something else. Cells of objects or text are then converted one by one: what is no
+        number, or no date, counts as missing.
     sources : tuple of Source, default=()
         Releases that facts came from, as `skdpdyn.complete_schema` and ``schema_`` of a fitted
         model have them; fits that take the schema keep them, with their leaks. Facts that you
@@ -165,8 +165,8 @@ class Schema:
         object.__setattr__(self, "types", _plain(self.types))
         given = self.types
         is_dict = given is None or isinstance(given, dict)
-        if not is_dict or any(kind not in _TYPES for kind in (given or {}).values()):
-            raise ValueError(f"types={quoted(given)} must be a dict of columns, each of {_TYPES}")
+        if not is_dict or any(kind not in TYPES for kind in (given or {}).values()):
+            raise ValueError(f"types={quoted(given)} must be a dict of columns, each of {TYPES}")
 
     def __or__(self, other: "Schema") -> "Schema":
         """Return all facts of both, this one's first, with the sources of both.
@@ -194,8 +194,9 @@ class Schema:
         Parameters
         ----------
         codebook : DataFrame, str or Path
-            A frame, or a CSV file, with the columns ``name``, ``low``, ``high`` and ``levels`` and
-            no others: of numbers low and high, of text the levels, with "|" between them.
+            A frame, or a CSV file, with the columns ``name``, ``low``, ``high``, ``levels`` and if
+            need be ``type``, and no others: of numbers and dates low and high, of text the levels,
+            with "|" between them. A type is one of those of `Schema`.
         target : str or None, default=None
             Name of the target, if it has a line: its levels are the classes.
 
@@ -212,27 +213,35 @@ class Schema:
 
         if isinstance(codebook, str | Path):
             codebook = pandas.read_csv(codebook, dtype={"name": str, "levels": str})
-        if list(getattr(codebook, "columns", ())) != ["name", "low", "high", "levels"]:
+        if list(getattr(codebook, "columns", ())) not in (_CODEBOOK, [*_CODEBOOK, "type"]):
             raise ValueError(
                 "codebook must be a frame or a CSV file with the columns name, low, high and "
-                "levels, a line for each column. It is public: do not pass the data, nor what "
-                "follows from them"
+                "levels, and if need be type, a line for each column. It is public: do not pass "
+                "the data, nor what follows from them"
             )
-        facts: dict[str, dict[Any, Any]] = {"bounds": {}, "categories": {}}
-        for name, low, high, levels in codebook.itertuples(index=False):
+        bounds: dict[Any, Any] = {}
+        categories: dict[Any, Any] = {}
+        types: dict[Any, Any] = {}
+        for name, low, high, levels, *kind in codebook.itertuples(index=False):
             has_levels = isinstance(levels, list | tuple) or bool(pandas.notna(levels))
-            again = name in [*facts["bounds"], *facts["categories"]]
-            if again or pandas.notna([low, high]).any() == has_levels:
+            has_bounds = bool(pandas.notna([low, high]).any())
+            has_type = bool(pandas.notna(kind).any())
+            again = name in {*bounds, *categories, *types}
+            if again or has_bounds + has_levels + has_type == 0 or (has_bounds and has_levels):
                 raise ValueError(
-                    f"codebook: {name!r} needs one line, with low and high or with levels"
+                    f"codebook: {name!r} needs one line, with low and high or with levels, or a "
+                    "type alone"
                 )
-            facts["categories" if has_levels else "bounds"][name] = (
-                _levels_of(levels) if has_levels else (low, high)
-            )
-        classes = facts["categories"].pop(target, None)
-        target_bounds = facts["bounds"].pop(target, None)
-        bounds = facts["bounds"] or None
-        return cls(bounds, facts["categories"] or None, classes, target_bounds)
+            if has_levels:
+                categories[name] = _levels_of(levels)
+            if has_bounds:
+                bounds[name] = _end_of(low), _end_of(high)
+            if has_type:
+                types[name] = kind[0]
+        classes = categories.pop(target, None)
+        target_bounds = bounds.pop(target, None)
+        types.pop(target, None)
+        return cls(bounds or None, categories or None, classes, target_bounds, types or None)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return it as a JSON document; also write it to a file, if there is a path.
@@ -308,12 +317,15 @@ def facts_of(schema: Any) -> dict[str, Any]:
     if isinstance(schema.categories, dict):
         types = schema.types or {}
         facts["categories"] = {
-            key: levels
-            if is_auto(levels) or types.get(key) != TEXT
-            else Levels(levels, learnt=True)
+            key: levels if is_auto(levels) or types.get(key) != TEXT else Levels(levels)
             for key, levels in schema.categories.items()
         }
     return facts
+
+
+def types_of(schema: Any) -> dict[Any, str]:
+    """Return what a schema says that columns hold; nothing without one."""
+    return dict(getattr(schema, "types", None) or {})
 
 
 def check_relations(model: Any, adjacency: str, unit: str) -> None:
@@ -353,13 +365,24 @@ def _either(fact, other_fact):
 
 
 def _plain(fact):
-    """Return a fact as Python's own numbers, tuples and dicts, which compare and travel."""
+    """Return a fact as Python's own numbers, tuples and dicts, which compare and travel.
+
+    Dates are text in ISO's form.
+    """
     if isinstance(fact, Mapping):
         return {_plain(key): _plain(value) for key, value in fact.items()}
     fact = getattr(fact, "categories", fact)  # of a type with explicit levels
+    if not isinstance(fact, str) and is_date(fact):
+        return shown_date(value_of(fact))
     if hasattr(fact, "tolist"):
-        fact = fact.tolist()
+        fact = list(fact) if np.ndim(fact) else fact.tolist()
     return tuple(map(_plain, fact)) if isinstance(fact, list | tuple | range) else fact
+
+
+def _end_of(bound):
+    """Return a bound that a line of a codebook has: text of a number, beside dates, as a number."""
+    is_number = isinstance(bound, str) and math.isfinite(number_of(bound))
+    return number_of(bound) if is_number else bound
 
 
 def _levels_of(text):

@@ -26,7 +26,7 @@ from skdpdyn.evaluation.results import (
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy import Adjacency, Budget
 from skdpdyn.privacy.checks import checked_number, checked_pair, quoted
-from skdpdyn.training.base import quoting_no_records, refuse_dates, refuse_unreadable
+from skdpdyn.training.base import quoting_no_records, refuse_unreadable
 from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
 from skdpdyn.training.facts import TargetRange
 from skdpdyn.training.foreign import predicted as answers
@@ -125,7 +125,6 @@ def counted(model, X, y, beside, budget_of, **options):
     ``budget_of`` returns the budget by the number of records, ``options`` are those of `evaluate`
     for one kind of model.
     """
-    refuse_dates(X)
     refuse_unreadable(X, y)
     classes = _classes_of(model, options)
     y = quoting_no_records(np.asarray, as_labels(y, classes))

@@ -359,11 +359,8 @@ def _read_text(values, column, table, dtype, version):
 
     missing = len(table) - 1
     other = len(table) - 2
-    places = {"": missing} | {
-        str(level): place
-        for place, level in enumerate(column.levels)
-        if column.learnt or isinstance(level, str)
-    }
+    keys = {str(key): place for key, place in column.places.items() if key is not None}
+    places = {"": missing} | keys
     cells = OnnxLabelEncoder(
         values,
         keys_strings=list(places),

@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.core.columns import OBJECTS, TEXT, Frame, numbers_in
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column
 from skdpdyn.data.coded import Coded
 from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.training.additive import (
-    OPEN_NUMBERS,
+    OpenNumbers,
     Table,
     is_open,
-    is_text,
-    numbers_in,
     of_memory,
     public_levels,
 )
-from skdpdyn.training.base import quoting_no_records, refuse_dates
+from skdpdyn.training.base import quoting_no_records
 
 COUNTS_OF_LEVELS = "counts of levels"
 LEVELS_SHARE = 0.03
@@ -60,43 +59,62 @@ class TableCells:
     table: Table
 
     @classmethod
-    def of(cls, X: Any, categories: Any, bounds: Any, gaps: Any) -> "TableCells":
+    def of(
+        cls, X: Any, categories: Any, bounds: Any, gaps: Any, types: Mapping[Hashable, str]
+    ) -> "TableCells | None":
         """Return a frame's cells, or raise an error that quotes no record.
 
-        Of a column of numbers with ``gaps``, missing is a level beside them, and the number is the
-        middle of the bounds there.
+        None: all columns are numbers without gaps. Of a column of numbers with ``gaps``, missing is
+        a level beside them, and the number is the middle of the bounds there.
         """
-        categories = _with_text(X, {} if categories is None else categories)
-        is_frame = hasattr(X, "columns") and isinstance(categories, Mapping)
-        if not is_frame or not {*categories, *gaps} <= set(X.columns) or {*categories} & {*gaps}:
+        if categories is None and not len(gaps):
+            return None
+        frame = None if isinstance(X, np.ndarray) else Frame.of(X)
+        if frame is not None:
+            frame = frame.said(types)
+            frame.refuse_unreadable()
+            categories = _with_text(frame, {} if categories is None else categories)
+        is_table = frame is not None and isinstance(categories, Mapping)
+        if not is_table or not {*categories, *gaps} <= {*frame.keys} or {*categories} & {*gaps}:
             raise ValueError(
                 f"categories={quoted(categories)} must be a dict of columns of X, a frame, and "
-                "their public levels, or 'auto' if it has columns of text, and "
+                "their public levels, or 'auto', and "
                 f"gaps={quoted(gaps)} other columns of it"
             )
-        refuse_dates(X)
-        numeric = [key for key in X.columns if key not in categories]
-        keys = [key for key in X.columns if key in categories]
+        return cls._of(frame, categories, bounds, gaps) if categories or len(gaps) else None
+
+    @classmethod
+    def _of(cls, frame, categories, bounds, gaps):
+        """Return the cells of columns of levels, and the numbers of the others."""
+        every = slice(0, frame.n_rows)
+        places = {key: j for j, key in enumerate(frame.keys)}
+        kinds = dict(zip(frame.keys, frame.kinds, strict=True))
+        numeric = [key for key in frame.keys if key not in categories]
+        keys = [key for key in frame.keys if key in categories]
         gapped = [key for key in numeric if key in gaps]
-        numbers = {key: quoting_no_records(numbers_in, X[key]) for key in numeric}
+        numbers = {
+            key: quoting_no_records(numbers_in, frame.take(every, places[key]), kinds[key])
+            for key in numeric
+        }
         pairs = (
             bounds_by_column(bounds, "bounds", len(numeric), numeric, partly=True)
             if numeric
             else ()
         )
         columns: tuple[Any, ...] = (
-            *map(column_of, pairs),
+            *map(column_of, pairs, [kinds[key] for key in numeric]),
             *(public_levels(key, categories[key]) for key in keys),
         )
-        values = *numbers.values(), *(X[key].to_numpy(dtype=object) for key in keys)
+        values = *numbers.values(), *(frame.take(every, places[key]) for key in keys)
         values += tuple(np.where(np.isnan(numbers[key]), np.array(None), KNOWN) for key in gapped)
-        of_numbers = np.zeros((len(X), 1))
-        missing = np.zeros((len(X), 1), dtype=bool)
+        of_numbers = np.zeros((frame.n_rows, 1))
+        missing = np.zeros((frame.n_rows, 1), dtype=bool)
         if numeric:
             of_numbers = np.column_stack([*numbers.values()])
             missing = np.isnan(of_numbers) & [key in gaps for key in numeric]
         columns += (Levels((KNOWN,)),) * len(gapped)
-        table = Table(columns, len(X), partial(of_memory, len(X), lambda part, j: values[j][part]))
+        portions = partial(of_memory, frame.n_rows, lambda part, j: values[j][part])
+        table = Table(columns, frame.n_rows, portions)
         of_numbers = np.where(missing, 0.0, of_numbers)
         return cls(tuple(map(str, numeric)), of_numbers, missing, (*keys, *gapped), table)
 
@@ -180,17 +198,19 @@ def _told(
     return " or ".join([labels[reference], *names]), dummies
 
 
-def column_of(pair: Any) -> NumberColumn:
+def column_of(pair: Any, kind: str) -> NumberColumn:
     """Return a column of numbers within bounds, or an open one where they are NaN."""
-    return OPEN_NUMBERS if np.isnan(pair[0]) else NumberColumn(float(pair[0]), float(pair[1]))
+    if np.isnan(pair[0]):
+        return OpenNumbers(-1.0, 1.0, kind=kind)
+    return NumberColumn(float(pair[0]), float(pair[1]), kind=kind)
 
 
-def _with_text(X, categories):
+def _with_text(frame, categories):
     """Return levels of columns, of which those of text that are not named are bought."""
-    if not hasattr(X, "columns") or not (is_auto(categories) or isinstance(categories, Mapping)):
+    if not (is_auto(categories) or isinstance(categories, Mapping)):
         return categories
-    kinds = zip(X.columns, X.dtypes, strict=True)
-    text = dict.fromkeys((key for key, kind in kinds if is_text(str(kind))), "auto")
+    kinds = zip(frame.keys, frame.kinds, strict=True)
+    text = dict.fromkeys((key for key, kind in kinds if kind in (TEXT, OBJECTS)), "auto")
     return text if is_auto(categories) else {**text, **categories}
 
 

@@ -13,11 +13,12 @@ from scipy.linalg import helmert
 from sklearn.base import clone
 
 from skdpdyn.core import rules
+from skdpdyn.core.columns import NUMBER, said_types
 from skdpdyn.core.expansion import NumberColumn, bounds_by_column
 from skdpdyn.core.losses import IDENTITY
 from skdpdyn.core.noise import check_random_state
 from skdpdyn.core.rules import strength_of
-from skdpdyn.core.schema import Schema, apply_schema, check_relations, facts_of, said_of
+from skdpdyn.core.schema import Schema, apply_schema, check_relations, facts_of, said_of, types_of
 from skdpdyn.core.spending import Share, Spending, buying, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.files import UnchangedFiles
@@ -267,15 +268,13 @@ PrivateRidge
     if handed:  # no parameters of the model have them
         schema = Schema(sources=handed)
         model.schema = schema if model.schema is None else model.schema | schema
+    if said := said_types(types_of(model.schema), bounds):
+        model.schema = replace(model.schema or Schema(), types=said)
     check_relations(model, adjacency, unit)
     robust = robust or getattr(model, "weight_bounds", None) is not None
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
-    cells = None
-    if categories is not None or len(gaps):
-        cells = TableCells.of(X, categories, bounds, gaps)
-    if cells is not None and not cells.keys:  # categories="auto" of numbers alone
-        cells = None
+    cells = TableCells.of(X, categories, bounds, gaps, types_of(model.schema))
     X = X if cells is None else cells.numbers
     beside = Beside(groups, unit, equal_rows, exposure, weights_in_fit(model, weight))
     with silent_arithmetic(), files, read(model, X, y, beside) as reading:
@@ -376,8 +375,9 @@ def _table_of(model, reading, bounds, one_hot):
     pairs = bounds_by_column(bounds, "bounds", X.shape[1], names, partly=True)
     for group in one_hot:
         pairs[group] = np.where(np.isnan(pairs[group]), [0.0, 1.0], pairs[group])
+    kinds = [NUMBER] * X.shape[1] if reading.kinds is None else reading.kinds
     portions = partial(of_memory, len(X), lambda part, j: X[part, j])
-    return Table(tuple(map(column_of, pairs)), len(X), portions)
+    return Table(tuple(map(column_of, pairs, kinds)), len(X), portions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,7 +94,9 @@ class AdditiveModel(PrivateLinearModel):
             Bounds of the columns of numbers. "auto": up to 7 % of the budget buys them. Public
             ones, ``{column: (low, high)}`` or what `BoundsScaler
             <skdpdyn.preprocessing.BoundsScaler>` takes, cost nothing, and those that a dict leaves
-            out are bought. Values beyond count as the nearer bound. Do not take them from the data.
+            out are bought. Values beyond count as the nearer bound. Bounds of dates are dates. A
+            column of text or objects that is named holds numbers: other cells are missing. Do not
+            take bounds from the data.
         categories : dict, "auto" or None, default="auto"
             Public levels of the other columns: ``{column: levels}``, a list of them or a type that
             names them, such as ``pandas.CategoricalDtype``, or "auto". Columns of arrays are named

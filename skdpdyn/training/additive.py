@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
+from skdpdyn.core.columns import (
+    DATE,
+    FLAG,
+    INTERVALS,
+    NUMBER,
+    OBJECTS,
+    TEXT,
+    key_of,
+    numbers_in,
+)
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column, levels_in
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import CodedLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.support.blas import in_threads, threads_of
-from skdpdyn.training.base import DATE_TYPES, DTYPES, NUMBER_TYPES, quoting_no_records, validated
+from skdpdyn.training.base import quoting_no_records, read_frame
 
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 FLAGS = Levels((False, True))
@@ -28,8 +38,7 @@ class OpenNumbers(NumberColumn):
     """A column of numbers whose bounds are still to be bought: [-1, 1] stands for them."""
 
 
-OPEN_LEVELS = OpenLevels((), learnt=True)
-OPEN_NUMBERS = OpenNumbers(-1.0, 1.0)
+OPEN_LEVELS = OpenLevels(())
 
 
 def public_columns(
@@ -46,7 +55,7 @@ def public_columns(
     names : sequence of str or None
         Their names. None: they have none, and are known by their number.
     kinds : sequence of str or None
-        Names of the types of a frame's columns; None: all are numbers.
+        What they hold, see `skdpdyn.core.columns.kind_of`; None: all are numbers.
     """
     keys: list[Hashable] = list(range(n_features) if names is None else names)
     levels = _levels(model, keys)
@@ -55,45 +64,39 @@ def public_columns(
             f"categories name the columns {unknown}, which X does not have: leave them out"
         )
     facts: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
-    kinds = ["float64"] * n_features if kinds is None else kinds
-    text = [key for key, kind in zip(keys, kinds, strict=True) if is_text(kind)]
-    bounded = model.bounds.keys() if isinstance(model.bounds, dict) else ()
-    if model.categories is not None:
-        facts |= {key: OPEN_LEVELS for key in text if key not in (*facts, *bounded)}
-    _check_text([key for key in text if key not in facts], bounded)
-    for key, kind in zip(keys, kinds, strict=True):
-        if kind.lower().startswith("bool") and key not in bounded:
-            facts.setdefault(key, FLAGS)
-    numbers = [key for key in keys if key not in facts]
-    for key, pair in _bounds(model.bounds, numbers, names, n_features).items():
-        facts[key] = OPEN_NUMBERS if np.isnan(pair[0]) else NumberColumn(*pair)
-    return tuple(facts[key] for key in keys)
-
-
-def _check_text(keys, bounded):
-    """Refuse columns of text that nobody has named, and those that bounds say are numbers."""
-    if nameless := [key for key in keys if key not in bounded]:
+    kinds = [NUMBER] * n_features if kinds is None else kinds
+    others = {key: kind for key, kind in zip(keys, kinds, strict=True) if key not in facts}
+    _check_intervals([key for key, kind in others.items() if kind == INTERVALS])
+    text = [key for key, kind in others.items() if kind in (TEXT, OBJECTS)]
+    if model.categories is None and text:
         raise ValueError(
-            f"the columns {nameless} hold no numbers, and the levels that they hold are private: "
-            f"pass those that can occur, categories={{{nameless[0]!r}: ['a', 'b', ...]}}, or "
+            f"the columns {text} hold no numbers, and the levels that they hold are private: "
+            f"pass those that can occur, categories={{{text[0]!r}: ['a', 'b', ...]}}, or "
             "categories='auto', which buys them; or leave out columns that explain "
             "nothing, such as ids, and the target"
         )
+    facts |= dict.fromkeys(text, OPEN_LEVELS)
+    facts |= {key: FLAGS for key, kind in others.items() if kind == FLAG}
+    numbers = {key: kind for key, kind in others.items() if kind in (NUMBER, DATE)}
+    for key, pair in _bounds(model.bounds, [*numbers], names, n_features).items():
+        open_ = OpenNumbers(-1.0, 1.0, kind=numbers[key])
+        facts[key] = open_ if np.isnan(pair[0]) else NumberColumn(*pair, kind=numbers[key])
+    return tuple(facts[key] for key in keys)
+
+
+def _check_intervals(keys):
+    """Refuse intervals whose edges nobody has given."""
     if keys:
         raise ValueError(
-            f"bounds say that the columns {keys} hold numbers, and their type is no number's. To "
-            "count other cells as missing, row by row: pandas.to_numeric(column, errors='coerce')"
+            f"the columns {keys} hold intervals, and pandas.cut takes their edges from all "
+            "records, unless it is given them: then list the intervals, "
+            f"categories={{{keys[0]!r}: ['(0, 10]', ...]}}; or pass the numbers themselves"
         )
 
 
 def is_open(column: NumberColumn | Levels) -> bool:
     """Return whether the facts of a column are still to be bought."""
     return isinstance(column, OpenLevels | OpenNumbers)
-
-
-def is_text(kind: str) -> bool:
-    """Return whether columns of a type, by its name, hold levels: neither numbers nor dates."""
-    return not (NUMBER_TYPES.match(kind) or DATE_TYPES.match(kind))
 
 
 def may_learn_levels(model: Any, columns: Sequence[NumberColumn | Levels] | None = None) -> bool:
@@ -108,11 +111,7 @@ def may_learn_levels(model: Any, columns: Sequence[NumberColumn | Levels] | None
 def as_parameters(columns: Sequence[NumberColumn | Levels], keys: Iterable[Any]) -> dict[str, Any]:
     """Return columns as the parameters that say the same, which cost nothing; none is open."""
     named = list(zip(keys, columns, strict=True))
-    levels = {
-        key: Levels(column.levels, column.learnt)
-        for key, column in named
-        if isinstance(column, Levels)
-    }
+    levels = {key: Levels(column.levels) for key, column in named if isinstance(column, Levels)}
     bounds = {
         key: (column.low, column.high) for key, column in named if isinstance(column, NumberColumn)
     }
@@ -140,15 +139,16 @@ def public_levels(key: Hashable, levels: Any) -> Levels:
     listed = [] if isinstance(levels, str) else list(levels)
     listed = [level.item() if isinstance(level, np.generic) else level for level in listed]
     try:
-        usable = len(set(listed)) == len(listed) > 0
-    except TypeError:
-        usable = False
-    if not usable:
+        column = Levels(tuple(listed))
+    except (TypeError, ValueError):
+        column = Levels(())
+    if not column.levels:  # raised here, so that no other error is its context
         raise ValueError(
             f"categories[{key!r}]={quoted(levels)} must be 'auto', or a list of different levels, "
-            "at least one"
+            "at least one: numbers, dates or text. 1, 1.0, True and '1' are one level, blanks "
+            "around a text do not count, and missing values have a level of their own"
         )
-    return Levels(tuple(listed))
+    return column
 
 
 def _bounds(bounds, numbers, names, n_features):
@@ -194,7 +194,7 @@ def counted_columns(model: Any, n_features: int) -> tuple[NumberColumn | Levels,
         raise ValueError(
             f"n_features={n_features}: bounds and categories name {len(by_name)} columns"
         )
-    kinds = ["float64"] * len(by_name) + ["bool" if isinstance(model.bounds, dict) else "float64"]
+    kinds = [NUMBER] * len(by_name) + [FLAG if isinstance(model.bounds, dict) else NUMBER]
     kinds += kinds[-1:] * (n_features - len(kinds))
     return public_columns(model, n_features, by_name + unnamed, kinds[:n_features])
 
@@ -279,7 +279,7 @@ def _alike(column, lent):
     if isinstance(column, NumberColumn):
         ends = (column.low, column.high), (getattr(lent, "low", None), getattr(lent, "high", None))
         return isinstance(lent, NumberColumn) and (is_open(column) or ends[0] == ends[1])
-    return column == lent or (is_open(column) and isinstance(lent, Levels) and lent.learnt)
+    return column == lent or (is_open(column) and isinstance(lent, Levels))
 
 
 def _pairs(model, columns, named):
@@ -391,12 +391,15 @@ class Table:
     def portions(self) -> Iterator[tuple[slice, Callable[[int], np.ndarray]]]:
         """Yield places of rows, in order, and a function that returns a column's numbers there."""
         for part, take in self._portions(None):
-            yield part, partial(_numbers_of, take)
+            yield part, partial(self._numbers, take)
+
+    def _numbers(self, take, j):
+        return quoting_no_records(numbers_in, take(j), self.columns[j].kind)
 
     def seen(self, places: Sequence[int]) -> list[tuple[Levels, np.ndarray]]:
         """Return the levels that occur in columns, which are private, and each row's cell."""
         ((_, take),) = self._portions(None)
-        self._seen = {j: quoting_no_records(seen_levels, take(j)) for j in places}
+        self._seen = {j: quoting_no_records(levels_in, take(j)) for j in places}
         return [*self._seen.values()]
 
     def coded(self, expansion: Expansion) -> Coded:
@@ -418,11 +421,11 @@ class Table:
     def _codes(self, j, column, part, take):
         """Return cells of a column, by the levels that were seen in it where these were read."""
         if j not in self._seen:
-            return quoting_no_records(codes_of, column, take(j))
+            return quoting_no_records(column.codes, take(j))
         levels, places = self._seen[j]
         other = column.n_cells - 2
-        cells = np.append(column.codes(levels.levels), [other, other + 1])
-        return cells[places[part]]
+        cells = [column.places.get(key_of(level), other) for level in levels.levels]
+        return np.array([*cells, other, other + 1])[places[part]]
 
 
 def read_cells(model: Any, X: Any) -> Coded:
@@ -435,9 +438,10 @@ def read_cells(model: Any, X: Any) -> Coded:
     X : array-like of shape (n_rows, n_features)
         Rows, with NaN or None where values are missing.
     """
-    n_rows, take, _ = _reader(model, X, False)
+    frame = read_frame(model, X, reset=False)
     columns = model.expansion_.columns
-    return Table(columns, n_rows, partial(of_memory, n_rows, take)).coded(model.expansion_)
+    portions = partial(of_memory, frame.n_rows, frame.take)
+    return Table(columns, frame.n_rows, portions).coded(model.expansion_)
 
 
 def read_table(model: Any, X: Any) -> Table:
@@ -450,12 +454,13 @@ def read_table(model: Any, X: Any) -> Table:
     X : array-like of shape (n_rows, n_features)
         Rows, with NaN or None where values are missing.
     """
-    n_rows, take, kinds = _reader(model, X, True)
+    frame = read_frame(model, X, reset=True)
     names = getattr(model, "feature_names_in_", None)
-    columns = public_columns(model, model.n_features_in_, names, kinds)
+    columns = public_columns(model, model.n_features_in_, names, frame.kinds)
     columns = _as_lent(model, columns, names)
-    n_threads = threads_of(model.n_jobs, n_rows * len(columns))
-    return Table(columns, n_rows, partial(of_memory, n_rows, take), n_threads)
+    n_threads = threads_of(model.n_jobs, frame.n_rows * len(columns))
+    portions = partial(of_memory, frame.n_rows, frame.take)
+    return Table(columns, frame.n_rows, portions, n_threads)
 
 
 def of_memory(
@@ -501,80 +506,6 @@ def _of_source(source, _):
         first += len(X)
 
 
-def _numbers_of(take, j):
-    return quoting_no_records(numbers_in, take(j))
-
-
-def seen_levels(values: Any) -> tuple[Levels, np.ndarray]:
-    """Return the levels that occur in a column, which are private, and the cell of each value."""
-    column = Levels(levels_in(values), learnt=True)
-    return column, column.codes(values)
-
-
 def kept(column: Levels, shown: np.ndarray) -> Levels:
     """Return a column of those levels that show: others are "other"."""
-    return Levels(tuple(compress(column.levels, shown)), learnt=True)
-
-
-def codes_of(column: NumberColumn | Levels, values: Any) -> np.ndarray:
-    """Return the cell of each value of a column."""
-    return column.codes(values if isinstance(column, Levels) else numbers_in(values))
-
-
-def numbers_in(values: Any) -> np.ndarray:
-    """Return the numbers of a column, NaN where they are missing."""
-    if (moments := _moments_of(values)) is not None:
-        return moments
-    if hasattr(values, "isna"):  # pandas, whose own missing values are no numbers
-        values = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    values = np.asarray(values, dtype=np.float64)
-    if np.any(np.isinf(values)):
-        raise ValueError("Input X contains infinity: missing values are NaN")
-    return values
-
-
-def _moments_of(values):
-    """Return dates, or times, as days since 1970 in UTC, or spans as days; None: these are none."""
-    if not DATE_TYPES.match(str(getattr(values, "dtype", ""))):
-        return None
-    if getattr(getattr(values, "dt", None), "tz", None) is not None:
-        values = values.dt.tz_convert(None)
-    values = np.asarray(values)
-    if values.dtype.kind not in "mM":  # objects of Python
-        values = values.astype("datetime64[us]")
-    start = np.datetime64(0, "D") if values.dtype.kind == "M" else np.timedelta64(0, "D")
-    return (values - start) / np.timedelta64(1, "D")
-
-
-def _reader(model, X, reset) -> tuple[int, Callable[[slice, int], Any], list[str] | None]:
-    """Return the number of rows, a function of rows and a column, and types of a frame."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None and hasattr(X, "schema"):  # pyarrow
-        dtypes = X.schema.types
-    if dtypes is None or not hasattr(X, "columns"):
-        return _array_reader(model, X, reset)
-    validated(model, X, reset=reset, skip_check_array=True, takes_dates=True)
-    kinds = [str(kind) for kind in dtypes]
-    if not all(X.shape):
-        raise ValueError(f"Found array with shape {X.shape}: a row and a column are needed")
-    if hasattr(X, "iloc"):
-        return len(X), lambda part, j: X.iloc[part, j], kinds
-    columns = [X[name] for name in X.columns] if hasattr(X, "get_columns") else X.columns
-    return X.shape[0], lambda part, j: columns[j][part].to_numpy(), kinds
-
-
-def _array_reader(model, X, reset):
-    """Return the same of an array or a list, whose types are known only where it has objects."""
-    options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
-    is_array = isinstance(X, np.ndarray)
-    bounds = model.bounds
-    objects = is_auto(model.categories) and (
-        X.dtype.kind == "O" if is_array else isinstance(bounds, dict)
-    )
-    if objects or (isinstance(model.categories, dict) and model.categories):
-        # lists, too, keep each value as it is: text of one record would make all others text
-        options = {"dtype": None if is_array else object, "ensure_all_finite": False}
-    rows = validated(model, X, reset=reset, **options)
-    bounds = bounds if isinstance(bounds, dict) else ()
-    kinds = ["float64" if j in bounds else "object" for j in range(rows.shape[1])]
-    return len(rows), lambda part, j: rows[part, j], kinds if objects else None
+    return Levels(tuple(compress(column.levels, shown)))

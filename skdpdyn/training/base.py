@@ -4,7 +4,7 @@ import html
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, wraps
@@ -17,8 +17,9 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from skdpdyn.core.columns import NUMBER, Frame, said_types
 from skdpdyn.core.noise import seed_leaks, source_of
 from skdpdyn.core.schema import Schema, Source, released
 from skdpdyn.data.base import Rows
@@ -104,7 +105,7 @@ _HARMLESS = (
     "Classification metrics can't handle a mix of",
     "Sample weights must be 1D array or scalar",
     "sample_weight.shape == ",
-    "X holds dates or times",
+    "X is a list of",
     "X holds columns that are not numbers",
     "X is a malformed sparse array",
     "X is sparse, and",
@@ -115,9 +116,6 @@ _HARMLESS = (
     "y holds strings and other labels",
     "y holds no numbers",
 )
-# names of numbers' types in pandas, pyarrow and polars
-NUMBER_TYPES = re.compile(r"(u?int|float|double|bool|decimal|half)", flags=re.IGNORECASE)
-DATE_TYPES = re.compile(r"(date|time|duration)", flags=re.IGNORECASE)
 _HARMLESS_WHOLE = re.compile(
     r"X has \d+ features, but \w+ is expecting \d+ features as input\.?"
     r"|(This )?\w+( estimator)? requires y to be passed, but the target y is None\.?"
@@ -196,20 +194,6 @@ def _without_records(error: Exception) -> Exception:
     )
 
 
-def refuse_dates(X: Any) -> None:
-    """Raise if X has date columns: numpy would cast them to integers."""
-    # types of a frame's columns, or of an array
-    dtypes = np.ravel(np.asarray(getattr(X, "dtypes", getattr(X, "dtype", None)), dtype=object))
-    dates = [str(dtype).lower().startswith(("date", "time", "duration")) for dtype in dtypes]
-    if any(dates):
-        names = getattr(X, "columns", None)
-        named = [] if names is None else [repr(n) for n, d in zip(names, dates, strict=True) if d]
-        columns = f" in {', '.join(named)}" if named else ""
-        raise ValueError(
-            f"X holds dates or times{columns}: pass numbers, such as days since a public date"
-        )
-
-
 def refuse_unreadable(*arrays: Any) -> None:
     """Refuse masked cells, malformed sparse arrays and lazy frames before anyone reads them.
 
@@ -273,28 +257,6 @@ def scored(
         return quoting_no_records(metric, y, predictions, sample_weight=sample_weight)
 
 
-def _naming_columns(X, error: Exception) -> Exception:
-    """Return the error with names and types of columns that are not numbers, which are public."""
-    if not str(error).startswith("could not convert string to float"):
-        return error
-    names = getattr(X, "columns", None)
-    dtypes = getattr(X, "dtypes", None)
-    if names is None or dtypes is None:
-        return error
-    text = [
-        f"{name!r} ({dtype})"
-        for name, dtype in zip(names, dtypes, strict=True)
-        if not NUMBER_TYPES.match(str(dtype))
-    ]
-    advice = (
-        "PrivateGAMClassifier and PrivateGAMRegressor take them as they are, and "
-        "private_regression with categories='auto'. Or encode them, for example by "
-        "OneHotEncoder(categories=...) in a ColumnTransformer"
-    )
-    holds = f"X holds columns that are not numbers: {', '.join(text)}. {advice}"
-    return ValueError(holds) if text else error
-
-
 def refuse_rows(X: Any) -> None:
     """Refuse a source of rows where arrays are needed."""
     if isinstance(X, Rows):
@@ -341,20 +303,101 @@ def refuse_collections(estimator: Any, *collections: Any) -> None:
         )
 
 
-def validated(estimator: Any, X: Any, *y: Any, takes_dates: bool = False, **options: Any) -> Any:
-    """Return the arrays that `validate_data` returns, or raise an error that quotes no record."""
+def validated(estimator: Any, X: Any, *y: Any, reset: bool = True, **options: Any) -> Any:
+    """Return numbers, and targets, as `validate_data` does; errors quote no record.
+
+    Columns of a frame become numbers by `skdpdyn.core.columns`. An array of objects is taken as
+    numbers, as in scikit-learn: it has one type for all columns.
+    """
+    X = _checked_source(estimator, X, *y)
+    said = _said_of(estimator, reset)
+    frame = _frame_of_numbers(X, said)
+    with config_context(array_api_dispatch=False):
+        if frame is None or frame.is_plain or (_are_objects(X) and not said):
+            return quoting_no_records(validate_data, estimator, X, *y, reset=reset, **options)
+        quoting_no_records(validate_data, estimator, X, skip_check_array=True, reset=reset)
+        rows = quoting_no_records(frame.matrix)
+        options["estimator"] = estimator
+        if y:
+            return quoting_no_records(check_X_y, rows, *y, **options)
+        return quoting_no_records(check_array, rows, input_name="X", **options)
+
+
+def _frame_of_numbers(X, said):
+    """Return the columns of a frame, or of an array, whose objects are numbers."""
+    frame = Frame.of(X)
+    if frame is not None and _are_objects(X):
+        frame = frame.said(dict.fromkeys(frame.keys, NUMBER))
+    return None if frame is None else frame.said(said)
+
+
+def kinds_of(estimator: Any, X: Any) -> tuple[str, ...] | None:
+    """Return what the columns of rows of numbers in a fit hold; None: of an array, of numbers."""
+    frame = _frame_of_numbers(X, _said_of(estimator, True))
+    return None if frame is None or frame.is_plain else tuple(frame.kinds)
+
+
+def read_frame(estimator: Any, X: Any, reset: bool) -> Frame:
+    """Return the columns of a table as they are, with what they hold; errors quote no record.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Learns names and number of columns with ``reset``, and is held against them without.
+    X : array-like or frame of shape (n_rows, n_features)
+        The table.
+    reset : bool
+        Whether it is a fit.
+    """
+    X = _checked_source(estimator, X)
+    frame = Frame.of(X)
+    options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
+    if frame is not None and not all(kind == NUMBER for kind in frame.kinds):
+        options = {"dtype": None, "ensure_all_finite": False}
+    with config_context(array_api_dispatch=False):
+        if frame is not None and frame.names is not None:
+            quoting_no_records(validate_data, estimator, X, skip_check_array=True, reset=reset)
+            if not all(X.shape):
+                raise ValueError(f"Found array with shape {X.shape}: a row and a column are needed")
+        else:
+            X = quoting_no_records(validate_data, estimator, X, reset=reset, **options)
+            frame = Frame.of(X)
+    frame = frame.said(_said_of(estimator, reset))
+    frame.refuse_unreadable()
+    return frame
+
+
+def _checked_source(estimator, X, *y):
+    """Return X, a list of rows as an array, or refuse what neither numpy nor a frame can hold."""
     refuse_rows(X)
     refuse_collections(estimator, X, *y)
-    if not takes_dates:
-        refuse_dates(X)
     refuse_unreadable(X, *y)
-    try:
-        # kernels take numpy's arrays: convert those of other libraries, whatever the user's setting
-        with config_context(array_api_dispatch=False):
-            return quoting_no_records(validate_data, estimator, X, *y, **options)
-    except ValueError as error:
-        named = _naming_columns(X, error)
-    raise named
+    return quoting_no_records(_of_list, X) if isinstance(X, list | tuple) else X
+
+
+def _of_list(X):
+    """Return a list of rows as an array, unless its type hangs on single cells."""
+    rows = np.asarray(X)
+    is_open = rows.dtype.kind in "USO" and rows.ndim == 2
+    if is_open and len({type(cell) for row in X for cell in row}) > 1:
+        raise ValueError(
+            "X is a list of cells of several types: pass a frame, which has a type for each "
+            "column, or numpy.array(X, dtype=object)"
+        )
+    return rows
+
+
+def _are_objects(X):
+    return isinstance(X, np.ndarray) and X.dtype.kind == "O"
+
+
+def _said_of(estimator, reset):
+    """Return what is said of columns beside their types: by a schema, bounds or an earlier fit."""
+    schema = getattr(estimator, "schema", None)
+    schema = schema if reset else getattr(estimator, "schema_", schema)
+    bounds = getattr(estimator, "bounds", None)
+    bounds = bounds if isinstance(bounds, Mapping) else getattr(schema, "bounds", None)
+    return said_types(getattr(schema, "types", None), bounds)
 
 
 def check_n_jobs(n_jobs: Any) -> None:

@@ -43,7 +43,8 @@ class _TableReader(BaseEstimator):
     start = n_jobs = weight_bounds = None
     classes = solver = max_rows_per_person = AUTO
 
-    def __init__(self, bounds, categories):
+    def __init__(self, schema, bounds, categories):
+        self.schema = schema
         self.bounds = AUTO if bounds is None else bounds
         self.categories = AUTO if categories is None else categories
 
@@ -190,7 +191,7 @@ def complete_schema(
     adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
     check_relation(schema, adjacency, unit)
     known = facts_of(schema)
-    model = _TableReader(known.get("bounds"), known.get("categories"))
+    model = _TableReader(schema, known.get("bounds"), known.get("categories"))
     has_target = y is not None or isinstance(X, Rows)
     y = y if has_target else np.zeros(len(X))
     with silent_arithmetic(), read(model, X, y, Beside(groups)) as reading:

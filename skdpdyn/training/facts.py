@@ -226,7 +226,7 @@ class TableBounds(Fact):
         pairs = bought_ranges(of_octaves, parts, spending, reading.shape[0]).tolist()
         columns = list(facts.columns)
         for j, (low, high) in zip(self.places, pairs, strict=True):
-            columns[j] = NumberColumn(low, high)
+            columns[j] = NumberColumn(low, high, kind=columns[j].kind)
         return replace(facts, columns=tuple(columns))
 
     def _counts(self, reading, counts_in):

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
+from skdpdyn.core.columns import FLAG, TEXT
 from skdpdyn.core.expansion import Levels, NumberColumn, bounds_by_column
 from skdpdyn.core.noise import Generator
-from skdpdyn.core.schema import FLAG, NUMBER, TEXT, Schema
+from skdpdyn.core.schema import Schema
 from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, planned
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget
@@ -94,7 +95,8 @@ class Purchase:
         columns = form.columns
         if columns is None and expands:
             columns = counted_columns(model, n_features)
-        facts = Facts(None, columns, reserves=expands and may_learn_levels(model, columns))
+        reserves = expands and may_learn_levels(model, columns)
+        facts = Facts(None, columns, reserves=reserves, kinds=form.kinds)
         budget = budget_of(model, n_samples, form, facts)
         pays = budget.delta > 0 and strength_of(budget, n_samples) >= rules.FACTS_STRENGTH
         facts, of_target = _with_target(model, form, facts, pays, y, is_read)
@@ -173,9 +175,11 @@ def schema_of(model: Any, facts: Facts, parameter: str, names: Any = None) -> Sc
     named = dict(zip(names, columns, strict=False))
     numbers = {key: column for key, column in named.items() if isinstance(column, NumberColumn)}
     levels = {key: column for key, column in named.items() if isinstance(column, Levels)}
-    kinds = dict.fromkeys(numbers, NUMBER)
-    kinds |= {key: TEXT for key, column in levels.items() if column.learnt}
-    kinds |= {key: FLAG for key, column in levels.items() if column == FLAGS}
+    kinds = {key: column.kind for key, column in numbers.items()}
+    kinds |= {key: FLAG if column == FLAGS else TEXT for key, column in levels.items()}
+    if facts.kinds is not None:
+        every = getattr(model, "feature_names_in_", range(len(facts.kinds)))
+        kinds |= dict(zip(every, facts.kinds, strict=False))
     return Schema(
         bounds={key: (column.low, column.high) for key, column in numbers.items()} or None,
         categories={key: column.levels for key, column in levels.items()} or None,

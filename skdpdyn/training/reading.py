@@ -16,7 +16,7 @@ from skdpdyn.data.persons import person_codes
 from skdpdyn.data.rows import arrays_of, canonical_rows
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.training.additive import Table, read_table, streamed_table
-from skdpdyn.training.base import DTYPES, validated
+from skdpdyn.training.base import DTYPES, kinds_of, validated
 from skdpdyn.training.originals import Originals
 from skdpdyn.training.parameters import most_rows_of, weights_of
 from skdpdyn.training.targets import Target, as_labels, exposures
@@ -69,6 +69,8 @@ class Reading:
         Weights of rows, in [0, 1]; None: they were given none.
     most_rows : int
         Public bound on the rows of a record, which sums leave room for.
+    kinds : tuple of str or None
+        What columns of rows in memory hold; None: numbers, or a Table says.
     """
 
     X: Any
@@ -78,6 +80,7 @@ class Reading:
     equal_rows: bool = False
     weights: np.ndarray | None = None
     most_rows: int = 1
+    kinds: tuple[str, ...] | None = None
 
     @property
     def elsewhere(self) -> bool:
@@ -101,6 +104,7 @@ class Reading:
             self.X.columns if isinstance(self.X, Table) else None,
             "i" if self.y is None else self.y.dtype.kind,
             self.equal_rows,
+            self.kinds,
         )
 
     def target(self, model: Any, facts: Facts) -> Target:
@@ -153,6 +157,7 @@ def read(model: Any, X: Any, y: Any, beside: Beside) -> Iterator[Reading]:
     exposure = beside.exposure
     elsewhere = type(X) is not np.ndarray and (is_collection(X) or isinstance(X, Rows))
     expands = model.family.expand is not None
+    kinds = None
     if expands and elsewhere and not isinstance(X, StreamedRows):
         raise TypeError(
             f"{type(model).__name__} takes arrays and frames in memory, and rows that are read in "
@@ -170,14 +175,16 @@ def read(model: Any, X: Any, y: Any, beside: Beside) -> Iterator[Reading]:
         if expands:
             X, y, exposure = _streamed_table(model, X)
     else:
-        X, y, exposure = _arrays(model, X, y, exposure, originals)
+        given = X
+        X, y, exposure = _arrays(model, given, y, exposure, originals)
+        kinds = None if expands else kinds_of(model, given)
     with closing(X) if isinstance(X, Rows) else nullcontext():
         weights = _weights(model, beside.weight, X)
         codes = None if groups is None else person_codes(groups, X.shape[0])
         originals.add(groups, beside.weight)
         if not elsewhere:  # workers compare theirs, and a collection would be computed again
             originals.add(beside.exposure)
-        reading = Reading(X, y, exposure, codes, beside.equal_rows, weights)
+        reading = Reading(X, y, exposure, codes, beside.equal_rows, weights, kinds=kinds)
         yield replace(reading, most_rows=most_rows_of(model, reading.shape[0]))
         if originals.changed() or (isinstance(X, Rows) and X.changed()):
             raise ValueError(_CHANGED)

@@ -135,6 +135,8 @@ class Form:
         Kind of the targets, as numpy names it. "": nothing was read.
     equal_rows : bool
         Whether all rows of persons weigh the same, not 1/k.
+    kinds : tuple of str or None
+        What columns hold, see `skdpdyn.core.columns`; None: numbers, or what ``columns`` say.
     """
 
     is_sparse: bool = False
@@ -143,6 +145,7 @@ class Form:
     columns: Any = None
     of_y: str = ""
     equal_rows: bool = False
+    kinds: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +172,8 @@ class Facts:
         What was taken from y.
     reserves : bool
         Whether delta has a part for levels that may be bought.
+    kinds : tuple of str or None
+        See `Form`.
     """
 
     target: Any
@@ -179,6 +184,7 @@ class Facts:
     total: float | None = None
     leaks: tuple[str, ...] = ()
     reserves: bool = False
+    kinds: tuple[str, ...] | None = None
 
     @property
     def spent(self) -> dict[str, Share]:
