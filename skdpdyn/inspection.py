@@ -686,6 +686,16 @@ def _stopped(mechanism, length, count):
     )
 
 
+def _scale_of(model, output):
+    """Return what the raw predictions of an additive model are."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return "log rate" if model.loss == "poisson" else "y"
+    if len(classes) == 2:
+        return f"log odds of {label_of(classes[1])}"
+    return f"log probability of {label_of(classes[output])}, up to a constant"
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class ShapeDisplay(Display):
     """Curves of an additive model, with bands of the noise that training brought.
@@ -699,6 +709,8 @@ class ShapeDisplay(Display):
         Shapes by name, see ``shapes_`` of `skdpdyn.PrivateGAMClassifier`.
     output : int, default=0
         Which output to draw, of several classes.
+    ylabel : str, default="contribution"
+        What a contribution is in units of: log odds, or targets, say.
 
     Attributes
     ----------
@@ -719,6 +731,7 @@ class ShapeDisplay(Display):
 
     shapes: dict[str, Any]
     output: int = 0
+    ylabel: str = "contribution"
 
     @classmethod
     def from_estimator(
@@ -755,7 +768,11 @@ class ShapeDisplay(Display):
             names = [name for name in model.term_importances_ if name in singles][:_MOST_SHAPES]
         if unknown := [name for name in names if name not in shapes]:
             raise ValueError(f"columns {unknown} are not among {list(shapes)}")
-        display = cls(shapes={name: shapes[name] for name in names}, output=output)
+        display = cls(
+            shapes={name: shapes[name] for name in names},
+            output=output,
+            ylabel=f"contribution to {_scale_of(model, output)}",
+        )
         return display.plot() if plot else display
 
     def plot(self, axes: Any = None) -> Self:
@@ -782,6 +799,8 @@ class ShapeDisplay(Display):
         for ax, shape in zip(axes, self.shapes.values(), strict=True):
             self._draw(ax, shape)
             ax.set_title(label_of(shape.name))
+            if not isinstance(shape.grid, tuple):
+                ax.set_ylabel(self.ylabel)
         self.axes_ = list(axes)
         self.figure_ = axes[0].figure
         return self
@@ -796,7 +815,8 @@ class ShapeDisplay(Display):
             places = [
                 np.arange(len(side)) if isinstance(side, list) else side for side in shape.grid
             ]
-            ax.figure.colorbar(ax.pcolormesh(*places, value.T, shading="nearest"), ax=ax)
+            colours = ax.pcolormesh(*places, value.T, shading="nearest")
+            ax.figure.colorbar(colours, ax=ax, label=self.ylabel)
             for axis, side in zip((ax.xaxis, ax.yaxis), shape.grid, strict=True):
                 if isinstance(side, list):
                     axis.set_ticks(np.arange(len(side)), distinct(map(label_of, side)))

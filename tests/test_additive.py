@@ -583,6 +583,8 @@ def test_shapes_are_drawn(monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     display = ShapeDisplay.from_estimator(RICH, columns=["age", "ward", "age * gain"])
     assert [ax.get_title() for ax in display.axes_] == ["age", "ward", "age * gain"]
+    label = "contribution to log odds of True"
+    assert [ax.get_ylabel() for ax in display.figure_.axes] == [label, label, "", label]
     assert len(ShapeDisplay.from_estimator(RICH, plot=False).shapes) == 4
     X = np.random.default_rng(0).uniform(0, 1, (300, 20))
     many = PrivateGAMClassifier(bounds=(0, 1), classes=[False, True]).fit(X, X[:, 0] > 0.5)

@@ -124,3 +124,14 @@ def test_tables_of_numbers_alone_take_categories(categories):
     ]
     assert list(tables[0].names) == ["a", "b", "intercept"]
     np.testing.assert_array_equal(*[table.params for table in tables])
+
+
+def test_tables_of_counts_say_whether_exposures_were_used():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (N, 1))
+    options = {"epsilon": 3.0, "bounds": (0, 1), "target_bounds": (0, 4), "random_state": 0}
+    for exposure, told in ((None, "expected count"), (np.ones(N), "rate per unit of exposure")):
+        _, table = private_regression(
+            PrivatePoissonRegressor(), X, rng.poisson(0.5, N), exposure=exposure, **options
+        )
+        assert f"Coefficients of the logarithm of the {told}, of counts up to 4" in str(table)

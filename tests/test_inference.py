@@ -22,9 +22,9 @@ def test_what_the_noise_hides_is_not_answered():
     assert not table.answered.any()
     assert np.all(np.isnan(table.coef))
     assert np.all(table.sufficient_epsilon > 0.003)
-    told = "nothing seen: |not enough information; epsilon="
+    told = "no information: |not enough information; epsilon="
     assert len(re.findall(told, str(table))) == 4
-    assert len(re.findall("nothing seen|not enough information", table._repr_html_())) == 4
+    assert len(re.findall("no information|not enough information", table._repr_html_())) == 4
     assert table.privacy_.epsilon(table.delta_) == pytest.approx(0.003)  # charged
 
 
@@ -41,7 +41,7 @@ def test_columns_that_tell_nothing_are_named_and_not_advised_on(columns, told, e
     hidden = ("x0", "x1") if told == "collinear" else ("x1",)
     assert table.hidden[1] == hidden
     assert np.isinf(table.sufficient_epsilon[1])
-    assert f"nothing seen: {', '.join(hidden)} may be {told}" in str(table)
+    assert f"no information: {', '.join(hidden)} may be {told}, or hidden by noise" in str(table)
     assert np.isfinite(table.std_err[2])
 
 

@@ -244,8 +244,8 @@ def test_columns_that_tell_nothing_are_named(epsilon):
     assert found.hidden[3] == ("x3",)
     assert np.isinf(found.sufficient_epsilon[[0, 1, 3]]).all()
     assert found.answered[2]
-    assert "nothing seen: x0, x1 may be collinear" in str(found)
-    assert "nothing seen: x3 may be constant" in found._repr_html_()
+    assert "no information: x0, x1 may be collinear" in str(found)
+    assert "no information: x3 may be constant" in found._repr_html_()
 
 
 def test_a_small_budget_answers_nothing():

@@ -712,7 +712,10 @@ class _Fit:
             first, second, *others = attributes["classes_"]
             target = f"log odds of {'classes' if others else f'y == {second}'} against {first}"
         elif isinstance(self.likelihood, CountLikelihood):
-            target = f"logarithm of the rate of counts up to {attributes['target_bounds_'][1]:g}"
+            exposed = self.reading.exposure is not None
+            target = "rate per unit of exposure" if exposed else "expected count"
+            target = f"logarithm of the {target}, of counts up to "
+            target += f"{attributes['target_bounds_'][1]:g}"
         else:
             low, high = attributes["target_bounds_"]
             target = f"expectation of y within [{low:g}, {high:g}]"

@@ -549,8 +549,10 @@ class PrivateSummary(Shown):
 
     def _why(self, i):
         if math.isinf(self.sufficient_epsilon[i]):
-            may_be = "collinear" if len(self.hidden[i]) > 1 else "constant"
-            return f"nothing seen: {', '.join(self.hidden[i])} may be {may_be}, or noise hides it"
+            causes = ["collinear" if len(self.hidden[i]) > 1 else "constant"]
+            causes += ["perfectly separating"] * (self.ratio is not None)
+            names = ", ".join(self.hidden[i])
+            return f"no information: {names} may be {', '.join(causes)}, or hidden by noise"
         return f"not enough information; epsilon={self.sufficient_epsilon[i]:.2g} could give it"
 
     def _notes(self):
