@@ -9,6 +9,7 @@ from reference import gradients
 
 from skdpdyn.core.noise import release
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import Sealed
 from skdpdyn.kernels.normals import draw_normals
 from skdpdyn.solvers import steps
 
@@ -131,7 +132,9 @@ class Reached:
         return getattr(self._rows, name)
 
     def gradient(self, *arguments):
-        return self._given.pop() if self._given else self._rows.gradient(*arguments)
+        if self._given:
+            return Sealed(self._given.pop())
+        return self._rows.gradient(*arguments)
 
 
 def descend(

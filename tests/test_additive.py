@@ -21,6 +21,7 @@ from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, lev
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.noise import generators
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import Cells, opened
 from skdpdyn.core.spending import Spending
 from skdpdyn.data import ParquetRows
 from skdpdyn.data.coded import Coded, CodedRows, shortening
@@ -87,8 +88,8 @@ def check_lengths(one, other):
     """Check that lengths of rows of cells are those of expanded rows."""
     grid = np.linspace(0, 9, 20)
     for keep in (False, True):
-        found = one.counts("lengths", grid, keep=keep)
-        np.testing.assert_array_equal(found, other.counts("lengths", grid, keep=keep))
+        found = opened(one.counts("lengths", grid, keep=keep))
+        np.testing.assert_array_equal(found, opened(other.counts("lengths", grid, keep=keep)))
     for of_one, of_other in zip(one.factors(), other.factors(), strict=True):
         np.testing.assert_allclose(of_one, of_other, rtol=1e-7)
     assert np.all(one.factors()[1] <= other.factors()[1] * (1 + 1e-12))  # no length is too small
@@ -123,14 +124,16 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
         one = CodedRows(cells, map=given)
         other = LocalRows(rows, map=given)
         for constant in (0.0, 0.1):
-            found, expected = (rows.second_moment(constant) for rows in (one, other))
+            found, expected = (opened(rows.second_moment(constant)) for rows in (one, other))
             expected *= 1.0 if constant or weights is whole else inside
             np.testing.assert_allclose(found, expected, atol=1e-7)
         check_lengths(one, other)
     if rich:
         with pytest.raises(ValueError, match="mixes features of two blocks"):
             shortening(cells, given)
-    np.testing.assert_allclose(one.column_sums(1.0), other.column_sums(1.0), atol=1e-12)
+    np.testing.assert_allclose(
+        opened(one.column_sums(1.0)), opened(other.column_sums(1.0)), atol=1e-12
+    )
     assert pickle.loads(pickle.dumps(expansion)) == expansion
 
 
@@ -181,9 +184,9 @@ def test_gradients_are_those_of_expanded_rows(n_outputs, rich, of_persons):
     theta = RNG.standard_normal(objective.n_parameters)
     chosen = RNG.permutation(n_records)[:50]
     for of in (None, chosen):
-        found = rows.gradient(objective, theta, of)
-        np.testing.assert_allclose(found, same.gradient(objective, theta, of), atol=1e-7)
-    counts = rows.cell_counts()
+        found = opened(rows.gradient(objective, theta, of))
+        np.testing.assert_allclose(found, opened(same.gradient(objective, theta, of)), atol=1e-7)
+    counts = opened(rows.cell_counts())
     for j, first in enumerate(expansion.starts[:-1]):
         of_column = np.bincount(codes[:, j], minlength=expansion.columns[j].n_cells)
         found = counts[first : first + len(of_column)]
@@ -486,7 +489,9 @@ def test_a_level_of_one_shows_no_more_often_than_is_paid_for(adjacency, rows_of_
     assert rows_of_one > 1 or shown / n_draws >= 0.9 * failure - room
     assert planned.budget.reserved == pytest.approx(0.4)
     spending = Spending(planned.budget, planned.shares, generator)
-    assert not np.any(spending.vocabulary(LEVELS, np.zeros(1000), 1, 1))  # these do not occur
+    assert not np.any(
+        spending.vocabulary(LEVELS, Cells(np.zeros((1, 1000))), 1)
+    )  # these do not occur
 
 
 # --- shapes ---------------------------------------------------------------------------------------

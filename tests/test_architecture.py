@@ -33,7 +33,7 @@ LAYERS = {
     (0, 1): "privacy/_numerics privacy/checks privacy/disk privacy/display privacy/stored",
     (0, 2): "core/columns privacy/fields privacy/needs",
     (1, 0): "privacy/guarantees",
-    (1, 1): "privacy/budget privacy/loss_grids privacy/mixtures privacy/sampled",
+    (1, 1): "core/sealed privacy/budget privacy/loss_grids privacy/mixtures privacy/sampled",
     (1, 2): "privacy/rounded",
     (2, 0): "privacy/mechanisms privacy/schedules",
     (2, 1): "privacy/accountants/registry privacy/laplace",
@@ -56,7 +56,9 @@ LAYERS = {
     (6, 6): "data/persons data/row_map kernels/*",
     (6, 7): "data/base data/products",
     (6, 8): "core/spending data/local",
-    (6, 9): "data/coded data/streamed training/cells training/conditioning training/ranges",
+    (6, 9): (
+        "data/coded data/streamed data/tally training/cells training/conditioning training/ranges"
+    ),
     (6, 10): "data/cluster/worker data/files training/originals",
     (6, 11): "data/__init__ data/cluster/driver data/lookups data/parquet",
     (6, 12): "data/cluster/dask",
@@ -98,6 +100,7 @@ LAYERS = {
     (9, 10): "evaluation/scoring",
     (9, 11): "evaluation/__init__",
     (9, 12): "inference/directions inference/histories inference/levels",
+    (9, 12, 5): "inference/scored",
     (9, 13): "inference/scoring inference/table",
     (9, 14): "inference/*",
     (9, 15): "inference/planned",

@@ -16,7 +16,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.audit import allowed, audit, replay, replayed
-from skdpdyn.core.spending import Spending
+from skdpdyn.core.sealed import Sealed
 from skdpdyn.data import local
 from skdpdyn.data.rows import ball_of
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -59,14 +59,14 @@ def halved_step(self):
     object.__setattr__(self, "noise_std", np.asarray(self.noise_std) / 2)
 
 
-def halved_release(self, name, value, sensitivity, scale=1.0):
-    return bought(self, name, value, sensitivity / 2, scale)
+def halved_sensitivity(self, adjacency):
+    return sensitivity(self, adjacency) / 2
 
 
-bought = Spending.release
+sensitivity = Sealed.sensitivity
 PLANTED = {
     "noise of steps halved": (one_step, patch.object(steps.Steps, "__post_init__", halved_step)),
-    "noise of sums halved": (logistic, patch.object(Spending, "release", halved_release)),
+    "noise of sums halved": (logistic, patch.object(Sealed, "sensitivity", halved_sensitivity)),
     "projection skipped": (
         logistic,
         patch.object(local, "ball_of", lambda X, radius: ball_of(X, 100.0 * radius)),
@@ -115,7 +115,7 @@ def test_what_no_replay_sees_is_refused():
 
 def test_a_scale_that_records_decide_is_refused():
     def run(number):
-        return replay.sys.modules["skdpdyn.core.spending"].release([0.0], number, None)
+        return replay.sys.modules["skdpdyn.core.noise"].release([0.0], number, None)
 
     with pytest.raises(ValueError, match="its scale must be public"):
         replayed(run, [1.0, 2.0])

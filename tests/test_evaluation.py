@@ -21,7 +21,7 @@ from sklearn.metrics import (
 from sklearn.svm import LinearSVC
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
-from skdpdyn.core import spending
+from skdpdyn.core import noise
 from skdpdyn.evaluation import PrivateCalibrationDisplay, PrivateRocCurveDisplay, counts, evaluate
 from skdpdyn.evaluation.estimates import Covariance, Estimate, NoisyNumbers
 from skdpdyn.model_selection import total_privacy
@@ -82,7 +82,7 @@ def record(monkeypatch):
         calls.append((np.array(point, dtype=float), scale))
         return calls[-1][0]
 
-    monkeypatch.setattr(spending, "release", release)
+    monkeypatch.setattr(noise, "release", release)
     return calls
 
 
@@ -382,7 +382,7 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
         scales.append(std)
         return point
 
-    monkeypatch.setattr(spending, "release", heard)
+    monkeypatch.setattr(noise, "release", heard)
     rng = np.random.default_rng(0)
     twice = 2 if adjacency == "replace_one" else 1
     x = np.linspace(-1, 1, 30)[:, None]

@@ -16,7 +16,7 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
-from skdpdyn.core import spending
+from skdpdyn.core import noise
 from skdpdyn.core.rules import most_row_curvature, room_to_grow
 from skdpdyn.exceptions import PrivacyLeakWarning, UnsupportedMechanismError
 from skdpdyn.inference import plan_table, private_regression
@@ -70,7 +70,7 @@ def test_rows_that_a_person_repeats_change_nothing(kind, monkeypatch):
     often = Recorder()
     repeated = np.repeat(np.arange(61), 1 + np.arange(61) % 3)
     for recorder, rows in ((once, np.arange(61)), (often, repeated)):
-        monkeypatch.setattr(spending, "release", recorder)
+        monkeypatch.setattr(noise, "release", recorder)
         options = {"exposure": YEARS[rows]} if kind == "counts" else {}
         options |= {"groups": rows, "robust": True}
         table(kind, X[rows], TARGETS[kind][rows], random_state=None, **options)

@@ -22,6 +22,7 @@ from skdpdyn.core import losses
 from skdpdyn.core.noise import generators
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.rules import strength_of
+from skdpdyn.core.sealed import Noisy, opened
 from skdpdyn.core.spending import Spending
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.ranges import Ranges
@@ -83,7 +84,7 @@ def test_a_record_moves_counts_by_one_in_each_column(changed):
         other = rows_of(np.vstack([X[:-1], [[-7.0, np.nan]]]), None, None, 1, weight=weight)
         unit = 1.0 if weight is None else np.floor(2.0**38 / 3) / 2.0**38
         for of in (lambda rows: rows.octave_counts(), _parts):
-            moved = of(rows) - of(other)
+            moved = (opened(of(rows)) - opened(of(other))).reshape(2, -1)
             assert np.all(np.isin(np.abs(moved), [0.0, unit]))
             assert np.all(np.sum(np.abs(moved), axis=1) <= 2 * unit)
 
@@ -120,12 +121,12 @@ def test_rows_come_into_ranges_as_kernels_load_them(loss, n_features):
     objective = Objective(loss, 700, n_features, 1.0, clip=0.5, spread=1024.0)
     point = RNG.normal(size=objective.n_parameters)
     for same in (
-        lambda rows: rows.gradient(objective, point),
-        lambda rows: rows.gradient(objective, point, np.arange(5, 300)),
-        lambda rows: rows.second_moment(0.1),
-        lambda rows: rows.column_squares(),
-        lambda rows: rows.column_sums(0.5),
-        lambda rows: rows.counts("lengths", [0.5, 1.0]),
+        lambda rows: opened(rows.gradient(objective, point)),
+        lambda rows: opened(rows.gradient(objective, point, np.arange(5, 300))),
+        lambda rows: opened(rows.second_moment(0.1)),
+        lambda rows: opened(rows.column_squares()),
+        lambda rows: opened(rows.column_sums(0.5)),
+        lambda rows: opened(rows.counts("lengths", [0.5, 1.0])),
         lambda rows: np.vstack([mapped for _, mapped in rows.mapped_blocks()]),
     ):
         one, other = (same(rows.with_map(row_map)) for rows in pair)
@@ -331,7 +332,7 @@ def test_no_intercept_leaves_0_at_0():
 def test_a_large_cell_is_split_once():
     """What is released of one column moves by 1 for each record, wherever its ends are."""
     counts = []
-    told = lambda self, name, of, *_: counts.append(of) or of * 1.0  # noqa: E731
+    told = lambda self, name, of: counts.append(opened(of)) or Noisy(opened(of), 1.0)  # noqa: E731
     with patch.object(Spending, "release", told):
         bought(np.full((N, 1), 1e-200))
     assert [np.sum(of) for of in counts] == [N, N]
@@ -343,7 +344,8 @@ def test_an_octave_that_may_have_many_records_is_in(part, high):
     """Also where noise has a deviation of 3 %: there is none here."""
     X = RNG.uniform(0.3, 1, (N, 1))
     X[: int(part * N)] += 1
-    with patch.object(Spending, "release", lambda self, name, of, *_: of * 1.0):
+    told = lambda self, name, of: Noisy(opened(of), self.noise_multiplier(name) * 2**0.5)  # noqa: E731
+    with patch.object(Spending, "release", told):
         ranges, _ = bought(X, epsilon=0.05)
     assert ranges.tolist() == [[0.0, high]]
 

@@ -9,7 +9,7 @@ from sklearn.metrics import mean_poisson_deviance
 from spending import Recorder
 
 from skdpdyn import PrivatePoissonRegressor, PrivateRidge
-from skdpdyn.core import spending
+from skdpdyn.core import noise
 from skdpdyn.evaluation import evaluate
 
 N = 500
@@ -38,7 +38,7 @@ def test_sensitivity(grouped, adjacency, monkeypatch):
         calls.append(Recorder(before=calls[0]))
         for recorder, (place, count, years) in zip(calls, (one, other), strict=True):
             rows = np.vstack([X, [place, 0.0]]), np.append(COUNTS, count), np.append(YEARS, years)
-            monkeypatch.setattr(spending, "release", recorder)
+            monkeypatch.setattr(noise, "release", recorder)
             found = scored(*rows, adjacency=adjacency, **owners)
         factor = 1 if adjacency == "replace_one" else 2  # one record leaves, and another one comes
         parts = zip(found.mechanism_.names, found.mechanism_.mechanisms, strict=True)
@@ -57,7 +57,7 @@ def test_sensitivity(grouped, adjacency, monkeypatch):
 
 def test_numbers_without_noise(monkeypatch):
     """Deviances are scikit-learn's, and D^2 is that from the rate of all records."""
-    monkeypatch.setattr(spending, "release", Recorder())
+    monkeypatch.setattr(noise, "release", Recorder())
     found = scored(epsilon=1e4)
     rates = MODEL.predict(X)
     counts = np.minimum(COUNTS, 6)

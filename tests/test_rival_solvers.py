@@ -19,6 +19,7 @@ from test_spent import check, without
 from skdpdyn import PrivateLogisticRegression
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.noise import release
+from skdpdyn.core.sealed import opened
 from skdpdyn.data.local import LocalRows
 from skdpdyn.privacy import Composition, PoissonSubsampled
 
@@ -46,7 +47,9 @@ def rows(n_samples=40, n_features=5, loss="logistic", seed=0):
 
 
 def difference(data, objective, theta, snapshot, part):
-    return data.gradient(objective, theta, part) - data.gradient(objective, snapshot, part)
+    return opened(data.gradient(objective, theta, part)) - opened(
+        data.gradient(objective, snapshot, part)
+    )
 
 
 def batches(probability, noise, n_steps, **options):
@@ -150,12 +153,13 @@ def test_sensitivity_of_svrg(loss, data_norm):
         points = (objective, theta, snapshot)
         everybody = np.arange(12)
         step = difference(given, *points, batch)
-        whole = given.gradient(objective, theta)
+        whole = opened(given.gradient(objective, theta))
         limit = dp_svrg._largest_correction(objective, theta, snapshot)
         largest = objective.lipschitz + dp_svrg._rounding(objective, theta)
         moved = [
-            np.linalg.norm(whole - others.gradient(objective, theta)) / (2 * largest),
-            np.linalg.norm(whole - given.gradient(objective, theta, everybody[1:])) / largest,
+            np.linalg.norm(whole - opened(others.gradient(objective, theta))) / (2 * largest),
+            np.linalg.norm(whole - opened(given.gradient(objective, theta, everybody[1:])))
+            / largest,
             np.linalg.norm(step - difference(others, *points, batch)) / (2 * limit),
             np.linalg.norm(step - difference(given, *points, batch[1:])) / limit,
         ]
@@ -195,7 +199,7 @@ def test_gradients_stay_bounded_when_predictions_overflow(loss):
     theta[::2] *= -1
     given = LocalRows(X, y)
     for part in range(40):
-        gradient = given.gradient(objective, theta, np.array([part]))
+        gradient = opened(given.gradient(objective, theta, np.array([part])))
         assert np.linalg.norm(gradient) <= objective.lipschitz * (1 + 1e-14)
 
 

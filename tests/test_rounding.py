@@ -16,13 +16,15 @@ from scipy import sparse, special, stats
 from skdpdyn.core.losses import hinge, logistic, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.rounding import farthest_iterate, largest_batch, rounding_mu
+from skdpdyn.core.sealed import Sealed, opened
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.evaluation.counts import Weighed, counts_of_bins
+from skdpdyn.data.tally import Tally
+from skdpdyn.evaluation.counts import counts_of_bins
 from skdpdyn.kernels import sums
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
-from skdpdyn.privacy import Adjacency, GaussianDP, last_iterate_mu
+from skdpdyn.privacy import GaussianDP, last_iterate_mu
 from skdpdyn.solvers import (
     DPSGD,
     NoisyGD,
@@ -184,7 +186,7 @@ def test_whoever_adds_up_chunks_keeps_what_is_rounded_away(who, monkeypatch):
     # the gradient at 0 is the sum of the rows
     objective = Objective(squared, N, D, 1.0, clip=10.0)
     (source, *batch) = WHO[who]
-    for total in source(X, -np.ones(N)).gradient(objective, np.zeros(D), *batch):
+    for total in opened(source(X, -np.ones(N)).gradient(objective, np.zeros(D), *batch)):
         assert distance(total, terms) <= in_order(0, 64) * eps / 2
 
 
@@ -196,7 +198,7 @@ def test_sums_for_conditioning_keep_what_is_rounded_away(monkeypatch):
     X[0] = 0.125
     X[16:] = 0.49 * 0.125 * eps / 16
     terms = [0.125] + [X[-1, 0]] * (N - 16)
-    for total in LocalRows(X).column_sums():
+    for total in opened(LocalRows(X).column_sums(math.inf)):
         assert distance(total, terms) <= 2 * in_order(0, 64) * eps / 2
 
 
@@ -207,12 +209,12 @@ def test_counts_of_other_labels_round_within_their_sensitivity(n_records):
     of_one = places.copy()
     of_one[0] = 0
     parts = [
-        counts_of_bins("counts", of, (2, 4), Weighed(n_records), Adjacency.REPLACE_ONE, others=True)
+        counts_of_bins("counts", of, (2, 4), Tally(n_records), others=True).sums
         for of in (places, of_one)
     ]
-    moved = [map(Fraction, part.values.tolist()) for part in parts]
+    moved = [map(Fraction, opened(part).tolist()) for part in parts]
     square = sum((one - other) ** 2 for one, other in zip(*moved, strict=True))
-    assert square <= Fraction(parts[0].sensitivity) ** 2
+    assert square <= Fraction(parts[0].sensitivity("replace_one")) ** 2
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -233,7 +235,7 @@ def test_gradients_round_by_no_more_than_their_bound(layout, seed):
     y = np.full(n, rng.uniform(-1, 1))
     objective = Objective(squared, n, d, 1.0, clip=2.0)
     rows = LocalRows(layout(X), y)
-    computed = rows.gradient(objective, theta)
+    computed = opened(rows.gradient(objective, theta))
     exact = [Fraction(0)] * d
     for row, target in zip(X.tolist(), y.tolist(), strict=True):
         residual = sum(Fraction(v) * Fraction(t) for v, t in zip(row, theta.tolist(), strict=True))
@@ -263,7 +265,7 @@ def test_a_step_rounds_by_no_more_than_its_bound(seed, monkeypatch):
 
     def descended(step_sizes, noises):
         """A first step of length 1 goes from 0 to about theta, without noise."""
-        gradients = iter([-n * theta, gradient])
+        gradients = map(Sealed, (-n * theta, gradient))
         given = SimpleNamespace(check=lambda _: None, gradient=lambda *_: next(gradients))
         return descend(objective, given, Steps(step_sizes, noises, n, radius), None)
 

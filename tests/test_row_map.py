@@ -12,6 +12,7 @@ from scipy import sparse
 
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import opened
 from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
@@ -234,12 +235,16 @@ def test_sums_of_mapped_rows(layout, name):
     for given, weights in ((None, np.ones(len(X))), (weight, weight)):
         rows = LocalRows(layout(X), weight=given, map=MAPS[name])
         assert rows.sum_rounding() < 1e-7
-        np.testing.assert_allclose(rows.column_sums(), weights @ X.astype(float), atol=1e-9)
+        np.testing.assert_allclose(
+            opened(rows.column_sums(math.inf)), weights @ X.astype(float), atol=1e-9
+        )
         short = 0.5 / np.maximum(0.5, np.linalg.norm(X.astype(float), axis=1))
-        within = rows.column_sums(0.5)
+        within = opened(rows.column_sums(0.5))
         np.testing.assert_allclose(within, (short * weights) @ X.astype(float), atol=1e-9)
-        np.testing.assert_allclose(rows.column_squares(), weights @ Z**2, rtol=1e-10)
-        np.testing.assert_allclose(rows.second_moment(), (Z.T * weights) @ Z, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(opened(rows.column_squares()), weights @ Z**2, rtol=1e-10)
+        np.testing.assert_allclose(
+            opened(rows.second_moment()), (Z.T * weights) @ Z, rtol=1e-9, atol=1e-9
+        )
         np.testing.assert_allclose(rows.factors()[2], np.linalg.norm(Z, axis=1), atol=1e-12)
 
 
@@ -265,15 +270,15 @@ def statistics_of(rows, row_map):
     mapped = rows.with_map(row_map)
     grid = np.geomspace(1e-3, 2, 50)
     return [
-        rows.counts("norms", grid),
-        rows.counts("distances", grid, 0.5),
-        rows.target_sum(0.25),
-        rows.column_sums(0.7),
-        mapped.counts("lengths", grid, keep=True),
-        mapped.column_squares(),
-        mapped.second_moment(),
-        mapped.second_moment(0.5),
-        mapped.products_with_targets(0.5, 0.4),
+        opened(rows.counts("norms", grid)),
+        opened(rows.counts("distances", grid, 0.5)),
+        opened(rows.target_sum(0.25)),
+        opened(rows.column_sums(0.7)),
+        opened(mapped.counts("lengths", grid, keep=True)),
+        opened(mapped.column_squares()),
+        opened(mapped.second_moment()),
+        opened(mapped.second_moment(0.5)),
+        opened(mapped.products_with_targets(0.5, 0.4)),
         *mapped.bounded(problem(logistic, rows.shape[0])),
     ]
 
@@ -321,16 +326,16 @@ def test_sums_of_residuals_need_no_lengths_again(name, monkeypatch):
     objective = Objective(squared, data_norm=1.0, clip=0.5, intercept_scaling=0.2, **public)
     rows = LocalRows(X, y, map=MAPS[name])
     point = rng.uniform(-1, 1, D + 1)
-    fresh = LocalRows(X, y, map=MAPS[name]).residual_sum(objective, 0.3, point)
+    fresh = opened(LocalRows(X, y, map=MAPS[name]).residual_sum(objective, 0.3, point))
     rows.gradient(objective, point)
     monkeypatch.setattr(RowMap, "lengths", lambda *_: pytest.fail("rows are read once more"))
-    np.testing.assert_array_equal(rows.residual_sum(objective, 0.3, point), fresh)
+    np.testing.assert_array_equal(opened(rows.residual_sum(objective, 0.3, point)), fresh)
     monkeypatch.undo()
     assert 0.999 * 90 * 0.3 < abs(fresh.item()) <= 90 * 0.3
     alone = replace(objective, n_samples=1)
     for i in range(9):
         row = LocalRows(X[i : i + 1], y[:1], map=MAPS[name])
-        assert 0.999 * 0.3 < abs(row.residual_sum(alone, 0.3, point).item()) <= 0.3
+        assert 0.999 * 0.3 < abs(opened(row.residual_sum(alone, 0.3, point)).item()) <= 0.3
 
 
 @pytest.mark.parametrize("bound", [0.1, 10.0])
@@ -341,7 +346,7 @@ def test_a_sum_of_residuals_is_that_of_numpy(loss, bound):
     objective = problem(loss, 300, intercept_scaling=0.2)
     row_map = MAPS["centred full"]
     point = np.random.default_rng(1).uniform(-1, 1, objective.n_parameters)
-    found = LocalRows(X, y, weight, row_map).residual_sum(objective, bound, point)
+    found = opened(LocalRows(X, y, weight, row_map).residual_sum(objective, bound, point))
     column = replace(objective, clip=bound, data_norm=1e-9, intercept_scaling=1.0)
     coef = point[: -loss.n_outputs].reshape(loss.n_outputs, D)
     intercept = point[-loss.n_outputs :]

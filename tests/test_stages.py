@@ -146,7 +146,7 @@ def test_releases_that_are_not_gaussian_buy_no_facts(solver):
     """The facts are named, all of them, before anything is released; given ones need no noise."""
     model = PrivateLogisticRegression(3.0, solver=solver, bounds={0: (-1, 1)})
     message = r"^classes, bounds: solver=.* Pass classes=\[\.\.\.\], bounds=\["
-    with patch("skdpdyn.core.spending.release") as released:
+    with patch("skdpdyn.core.noise.release") as released:
         with pytest.raises(ValueError, match=message):
             model.fit(X, (SCORE > 0).astype(int))
         with pytest.raises(ValueError, match=message):

@@ -12,6 +12,7 @@ from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.core import rules
 from skdpdyn.core.losses import squared
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import Noisy, opened
 from skdpdyn.data import base
 from skdpdyn.data.local import LocalRows
 from skdpdyn.privacy import Adjacency, Gaussian
@@ -32,14 +33,11 @@ def released(objective, rows, adjacency="replace_one"):
     """Return the sum that is released, and the noise of its diagonal, at multiplier 1."""
     seen = []
 
-    def listen(matrix, release):
-        seen.append((matrix, float(release(0.0, 1.0))))
-        return matrix
+    def listen(products, release):
+        seen.append((opened(products), products.sensitivity(adjacency)))
+        return Noisy(*seen[-1])
 
-    with (
-        patch.object(sufficient_statistics, "symmetric", listen),
-        patch.object(sufficient_statistics, "release", lambda sums, scale, *_, **__: scale),
-    ):
+    with patch.object(sufficient_statistics, "symmetric", listen):
         record = Gaussian(1.0, adjacency=adjacency)
         SufficientStatistics().solve(objective, record, rows, generator=None)
     return seen[0]

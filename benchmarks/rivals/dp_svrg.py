@@ -8,6 +8,7 @@ import numpy as np
 
 from skdpdyn.core.noise import Generator, release
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import opened
 from skdpdyn.data.base import Rows
 from skdpdyn.privacy import Budget, Composition, PoissonSubsampled
 from skdpdyn.privacy.checks import is_auto
@@ -148,15 +149,17 @@ class DPSVRG(Solver):
             for number in range(1, n_rounds + 1):
                 largest = objective.lipschitz + _rounding(objective, snapshot)
                 std = snapshots.noise_multiplier * largest
-                snapshot_gradient = release(rows.gradient(objective, snapshot), std, generator)
+                snapshot_gradient = release(
+                    opened(rows.gradient(objective, snapshot)), std, generator
+                )
                 theta = snapshot.copy()
                 total = np.zeros_like(snapshot)
                 for _ in range(n_inner):
                     batch = np.flatnonzero(
                         generator.random(objective.n_samples) < steps.sampling_probability
                     )
-                    correction = rows.gradient(objective, theta, batch)
-                    correction -= rows.gradient(objective, snapshot, batch)
+                    correction = opened(rows.gradient(objective, theta, batch))
+                    correction -= opened(rows.gradient(objective, snapshot, batch))
                     largest = _largest_correction(objective, theta, snapshot)
                     correction = release(correction, steps.noise_multiplier * largest, generator)
                     theta -= step_size * (

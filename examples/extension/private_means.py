@@ -1,12 +1,12 @@
 """Private means of the columns of a table: a statistic that lives outside of skdpdyn."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdpdyn.core.noise import seed_leaks
 from skdpdyn.core.spending import Share, Spending, buying
+from skdpdyn.data.tally import Tally
 from skdpdyn.privacy import Budget, Composition
 from skdpdyn.privacy.guarantees import Guarantee
 
@@ -33,16 +33,14 @@ def private_means(X, bounds, *, epsilon, delta="auto", adjacency="replace_one", 
     """
     X = np.asarray(X, dtype=np.float64)
     (low, high) = bounds
-    n, n_columns = X.shape
+    n = len(X)
     budget = Budget.for_samples(epsilon, delta, n_samples=n, adjacency=adjacency)
-    inside = np.minimum(np.where(np.isnan(X), low, np.maximum(X, low)), high)
-    cells = 2 * (inside - low) / (high - low) - 1
-    totals = np.array([math.fsum(column) for column in np.clip(cells, -1, 1).T])
-    room = 1 + 4 * n * np.finfo(float).eps  # of rounded sums
+    cells = 2 * (np.clip(X, low, high) - low) / (high - low) - 1  # NaN counts as low
+    totals = Tally(n).columns(cells)
     shares = {MEANS: Share(1.0)}
     spending = Spending.seeded(budget, shares, random_state)
     with buying(spending, shares, n) as plan:
-        noisy = spending.release(MEANS, totals, spending.per_record * math.sqrt(n_columns) * room)
+        noisy, _ = spending.release(MEANS, totals)
     means = low + (high - low) * (noisy / n + 1) / 2
     return PrivateMeans(
         means, plan.mechanism, plan.guarantee, budget.delta, seed_leaks(random_state)

@@ -229,6 +229,9 @@ class Loss:
         Half-width of a smoothed kink, for a loss that is c times itself of raw predictions and
         targets divided by c, but for a kink c times as wide: training narrows it step by step.
         None: there is none.
+    apart : float, default=inf
+        Supremum of the distance of two dl/dr of any rows, 0 among them, where it is less than
+        2 ``lipschitz``.
 
     Raises
     ------
@@ -251,6 +254,7 @@ class Loss:
     rounding: float | None = None
     link: Link | None = None
     kink: float | None = None
+    apart: float = math.inf
 
     def __post_init__(self) -> None:
         if not callable(self.derivative):
@@ -462,6 +466,7 @@ def below(quantile: float) -> Loss:
         _below_residual(quantile),
         lipschitz=max(quantile, 1 - quantile),
         smoothness=1.0,  # nothing takes steps by it
+        apart=1.0,
     )
 
 

@@ -9,12 +9,15 @@ exact arithmetic and rounds the sum to a lattice.
 import math
 import os
 import random
+from collections.abc import Callable
 from contextlib import contextmanager
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from randomgen import AESCounter
 
+from skdpdyn.core.sealed import Noisy, Products, Sealed, opened
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.kernels import release as exact
 from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
@@ -28,6 +31,7 @@ __all__ = [
     "generators",
     "largest_norm",
     "largest_point",
+    "noisy",
     "release",
     "same_draws",
     "seed_leaks",
@@ -142,31 +146,76 @@ def release(point, scale, generator, distribution="gaussian", n_threads=1):
     return np.concatenate(list(blocks)).reshape(point.shape)
 
 
-def symmetric(matrix, release, inside=True):
+def noisy(
+    sealed: Sealed,
+    multiplier: float,
+    adjacency: str,
+    generator: Generator,
+    scale: Any = 1.0,
+    distribution: str = "gaussian",
+    n_threads: int = 1,
+) -> Noisy:
+    """Open a sealed statistic, and return it with noise.
+
+    Parameters
+    ----------
+    sealed : Sealed
+        The statistic, which knows what a record changes.
+    multiplier : float
+        Scale of the noise over its sensitivity.
+    adjacency : str
+        Which data sets are neighbours.
+    generator : numpy.random.Generator
+        The source.
+    scale : float or ndarray, default=1.0
+        Public unit that each coordinate is measured in: the sensitivity is that of the statistic
+        over it.
+    distribution : {"gaussian", "gamma"}, default="gaussian"
+        Law of the noise.
+    n_threads : int, default=1
+        Number of threads.
+
+    Returns
+    -------
+    Noisy
+    """
+    std = sealed.sensitivity(adjacency) * multiplier
+    options = {"distribution": distribution, "n_threads": n_threads}
+    value = release(opened(sealed), std * np.asarray(scale), generator, **options)
+    return Noisy(value if np.ndim(value) else float(value), std)
+
+
+def symmetric(
+    products: Products,
+    release: Callable[[Sealed, np.ndarray], Noisy],
+    inside: np.ndarray | bool = True,
+) -> Noisy:
     """Return a symmetric matrix whose entries were released, each of a pair once.
 
     Parameters
     ----------
-    matrix : ndarray of shape (n_columns, n_columns)
-        Symmetric.
+    products : Products
+        The matrix.
     release : callable
-        Returns entries with noise, given them and the scale of the noise of each: that of entries
-        on the diagonal is 1, and that of others 1/sqrt(2), for each of them stands for two. So the
-        sensitivity is that of the whole matrix in the Frobenius norm.
+        Returns entries with noise, given them and the unit of each: that of entries on the diagonal
+        is 1, and that of others 1/sqrt(2), for each of them stands for two. So the sensitivity is
+        that of the whole matrix in the Frobenius norm.
     inside : ndarray of bool of shape (n_columns, n_columns) or True, default=True
         A public symmetric mask: entries outside of it are 0 and not released.
 
     Returns
     -------
-    ndarray of shape (n_columns, n_columns)
+    Noisy
+        The matrix, and the standard deviation of the noise on its diagonal.
     """
-    upper = np.tri(len(matrix), dtype=bool).T & inside
-    scale = np.full(matrix.shape, math.sqrt(0.5))
+    upper = np.tri(products.n_columns, dtype=bool).T & inside
+    scale = np.full(upper.shape, math.sqrt(0.5))
     scale *= 1 + 4 * np.finfo(np.float64).eps
     np.fill_diagonal(scale, 1.0)
-    noisy = np.zeros_like(matrix)
-    noisy[upper] = noisy.T[upper] = release(matrix[upper], scale[upper])
-    return noisy
+    matrix = np.zeros(upper.shape)
+    entries, std = release(products[upper], scale[upper])
+    matrix[upper] = matrix.T[upper] = entries
+    return Noisy(matrix, std)
 
 
 def standard_noise(distribution, size, generator):

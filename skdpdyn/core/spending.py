@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.core.noise import Generator, generators, release, symmetric
+from skdpdyn.core.noise import Generator, generators, noisy, symmetric
+from skdpdyn.core.sealed import Cells, Counts, Noisy, Products, Sealed, opened
 from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
 from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
@@ -184,46 +185,29 @@ class Spending:
         """Number of releases that all shares pay for."""
         return sum(share.n_releases for share in self.shares.values())
 
-    @property
-    def per_record(self) -> float:
-        """Largest change of a sum of numbers in [-1, 1] by a record: 2 if it is replaced, or 1."""
-        return self.adjacency.sum_sensitivity(1.0)
-
-    @property
-    def per_square(self) -> float:
-        """Largest change by a record of a sum of unit vectors, no two at an obtuse angle."""
-        return math.sqrt(self.per_record)
-
     def noise_multiplier(self, name: str) -> float:
         """Return the noise that a share pays for: standard deviation over sensitivity."""
         return self.shares[name].noise_multiplier(self.mu)
 
     def release(
-        self,
-        name: str,
-        value: Any,
-        sensitivity: float,
-        scale: Any = 1.0,
-        record: Mechanism | None = None,
-    ) -> np.ndarray:
-        """Return a statistic with noise.
+        self, name: str, sealed: Sealed, scale: Any = 1.0, record: Mechanism | None = None
+    ) -> Noisy:
+        """Return a statistic with noise, and the standard deviation of that.
 
         Parameters
         ----------
         name : str
             The part that pays.
-        value : float or ndarray
-            The statistic.
-        sensitivity : float
-            Largest change of ``value / scale`` by a record, in the Euclidean norm.
+        sealed : Sealed
+            The statistic, which knows what a record changes.
         scale : float or ndarray, default=1.0
-            What coordinates are divided by to measure that change.
+            Public unit that each coordinate is measured in.
         record : record or None, default=None
             What the record says of it, if not that it is `Gaussian`.
 
         Returns
         -------
-        ndarray
+        Noisy
 
         Raises
         ------
@@ -234,59 +218,49 @@ class Spending:
             raise CalibrationError(f"the share of {name!r} is spent: please report this")
         multiplier = self.noise_multiplier(name)
         self.note(name, record or _gaussian(multiplier, self.adjacency))
-        noise = sensitivity * multiplier * np.asarray(scale)
-        noisy = release(value, noise, self.generator, n_threads=self.n_threads)
+        released = noisy(
+            sealed, multiplier, self.adjacency, self.generator, scale, n_threads=self.n_threads
+        )
         if self.progress is not None:
             self.progress(len(self._names))
-        return noisy
+        return released
 
     def note(self, name: str, record: Mechanism) -> None:
         """Note a cost before it is spent."""
         self._names.append(name)
         self._records.append(record)
 
-    def symmetric(
-        self, name: str, matrix: np.ndarray, sensitivity: float, inside: np.ndarray | bool = True
-    ) -> np.ndarray:
-        """Return a symmetric matrix with noise; ``sensitivity``: in the Frobenius norm.
-
-        See `skdpdyn.core.noise.symmetric`.
-        """
+    def symmetric(self, name: str, products: Products, inside: np.ndarray | bool = True) -> Noisy:
+        """Return a symmetric matrix with noise, see `skdpdyn.core.noise.symmetric`."""
         return symmetric(
-            matrix,
-            lambda entries, scale: self.release(name, entries, sensitivity, scale),
-            inside,
+            products, lambda entries, scale: self.release(name, entries, scale), inside
         )
 
-    def vocabulary(
-        self, name: str, counts: np.ndarray, n_columns: int, most_levels: int
-    ) -> np.ndarray:
+    def vocabulary(self, name: str, counts: Cells, most_levels: int) -> np.ndarray:
         """Return which levels of columns show: those whose noisy counts reach a public threshold.
 
         Parameters
         ----------
         name : str
             The part that pays.
-        counts : ndarray of shape (n_levels,)
+        counts : Cells
             Counts of the levels that occur in some column. Where that is 0, a level does not occur.
-        n_columns, most_levels : int
+        most_levels : int
             See `skdpdyn.privacy.Vocabulary`.
 
         Returns
         -------
         ndarray of bool of shape (n_levels,)
         """
-        record = vocabulary_of(self.shares[name], self.budget, n_columns, most_levels)
-        shows = counts > 0
-        sensitivity = self.per_square * math.sqrt(n_columns)
-        noisy = self.release(name, counts[shows], sensitivity, record=record)
-        shows[shows] = noisy >= record.threshold
+        record = vocabulary_of(self.shares[name], self.budget, counts.n_columns, most_levels)
+        shows = opened(counts) > 0
+        shows[shows] = self.release(name, counts[shows], record=record).value >= record.threshold
         return shows
 
     def quantile(
         self,
         name: str,
-        counts: Callable[[np.ndarray], np.ndarray],
+        counts: Callable[[np.ndarray], Counts],
         high: float,
         quantile: float,
         n_samples: float,
@@ -304,7 +278,7 @@ class Spending:
         within = counts(grid)
         for _ in range(SEARCH_RELEASES):
             middle = (low + enough) // 2
-            if self.release(name, float(within[middle]), 1.0) >= quantile * n_samples:
+            if self.release(name, within.at(middle)).value >= quantile * n_samples:
                 enough = middle
             else:
                 low = middle

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import ACUTE, ANY, POSITIVE, Cells, Counts, Products, Sealed, opened
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.passes import Gradients, Point
@@ -33,9 +34,9 @@ _STORED = 32  # values that a CSR row is taken to store
 class Rows(ABC):
     """Rows with their targets and the public map that they go through.
 
-    A fit asks for sums over rows, and for nothing else. Rows are summed in fixed chunks, whose
-    edges follow from public numbers alone, and chunks are added in order. So the same rows give the
-    same bits wherever they are.
+    A fit asks for sums over rows, which are sealed, and for nothing else. Rows are summed in fixed
+    chunks, whose edges follow from public numbers alone, and chunks are added in order. So the same
+    rows give the same bits wherever they are.
 
     A source has ``shape``, ``dtype`` and ``is_sparse``, and offers `open_sums`, which `gradient`
     rests on, and `summed`, which all else does. Most sources read rows in order: they derive from
@@ -144,7 +145,7 @@ class Rows(ABC):
         rows.__dict__ |= {name: value for name, value in vars(self).items() if name != "_gradients"}
         return rows
 
-    def gradient(self, objective: Objective, point: np.ndarray, chosen=None) -> np.ndarray:
+    def gradient(self, objective: Objective, point: np.ndarray, chosen=None) -> Sealed:
         """Return the sum of the clipped gradients of the loss over rows under their map.
 
         What it needs of each row is held from call to call with the same objective, until `close`.
@@ -152,8 +153,9 @@ class Rows(ABC):
         Parameters
         ----------
         objective : Objective
-            The problem. Where it is ``exact``, one record changes the computed sum by at most its
-            sensitivity; otherwise by as much as `Objective.gradient_rounding` more.
+            The problem. Where it is ``exact``, the rounding of the computed sum is within what one
+            record changes; otherwise that is as much as `Objective.gradient_rounding` more, which
+            the record of a run pays for.
         point : ndarray of shape (n_parameters,)
             Coefficients of mapped rows, output by output, then those of the intercept column.
         chosen : ndarray of int or None, default=None
@@ -161,7 +163,8 @@ class Rows(ABC):
 
         Returns
         -------
-        ndarray of shape (n_parameters,)
+        Sealed of shape (n_parameters,)
+            Of terms of norm at most ``objective.lipschitz``.
 
         Raises
         ------
@@ -176,8 +179,8 @@ class Rows(ABC):
         >>> from skdpdyn.core.objective import Objective
         >>> rows = LocalRows(np.array([[1.0], [-1.0]]), np.array([0.5, 0.25]))
         >>> objective = Objective(squared, n_samples=2, n_features=1, data_norm=1.0, clip=1.0)
-        >>> rows.gradient(objective, np.array([0.5])), rows.gradient(objective, np.zeros(1), [0])
-        (array([0.75]), array([-0.5]))
+        >>> rows.gradient(objective, np.array([0.5]))
+        Sealed(norm=1.0, apart=2.0, rounding=0.0)
         """
         if point.shape != (objective.n_parameters,):
             raise ValueError(f"point has shape {point.shape}: give {objective.n_parameters}")
@@ -193,9 +196,9 @@ class Rows(ABC):
             opened[chosen is None] = objective, place, sums
         at = place.at(point)
         total = sums(*at) if chosen is None else sums(*at, np.asarray(chosen))
-        return place.pull_back(self.common * total)
+        return Sealed(place.pull_back(self.common * total), objective.lipschitz)
 
-    def residual_sum(self, objective: Objective, limit: float, point: np.ndarray) -> np.ndarray:
+    def residual_sum(self, objective: Objective, limit: float, point: np.ndarray) -> Sealed:
         """Return the sum over rows of the derivatives of the loss, each clipped to a limit.
 
         Parameters
@@ -203,14 +206,13 @@ class Rows(ABC):
         objective : Objective
             The problem, with an intercept.
         limit : float
-            Largest norm of a row's derivatives. One record changes the computed sum by at most
-            ``limit``, or twice that where it is replaced.
+            Largest norm of a row's derivatives, with the rounding of their sum.
         point : ndarray of shape (n_parameters,)
             Coefficients of mapped rows, output by output, then the intercepts.
 
         Returns
         -------
-        ndarray of shape (n_outputs,)
+        Sealed of shape (n_outputs,)
         """
         residuals = replace(
             objective, clip=limit, intercept_scaling=1.0, exact=True, residuals=True
@@ -218,7 +220,8 @@ class Rows(ABC):
         place, sums = self._open(residuals, False)
         with closing(sums):
             total = place.pull_back(self.common * sums(*place.at(point)))
-        return total[-objective.n_outputs :]
+        apart = min(ANY, objective.loss.apart / limit)
+        return Sealed(total[-objective.n_outputs :], limit, apart)
 
     def _open(self, objective, of_batches):
         self.check(replace(objective, n_samples=self.n_records) if of_batches else objective)
@@ -375,7 +378,7 @@ class Rows(ABC):
         *,
         part: float = math.inf,
         keep: bool = False,
-    ) -> np.ndarray:
+    ) -> Counts:
         """Return how many rows are within each of some thresholds, by weight.
 
         Parameters
@@ -394,30 +397,28 @@ class Rows(ABC):
 
         Returns
         -------
-        ndarray of shape (n_thresholds,)
-            Exact counts, so that one record moves each by at most 1: weights are rounded down to a
-            public unit in whose multiples sums are exact.
+        Counts of shape (n_thresholds,)
+            They are exact: weights are rounded down to a public unit in whose multiples sums are.
         """
         source = {"norms": "rows", "lengths": "mapped", "distances": "targets"}[quantity]
-        return self.summed(
-            Statistic(
-                COUNTS,
-                source,
-                thresholds=thresholds,
-                centre=centre,
-                grain=self._grain,
-                part=part,
-                keep=keep,
-            )
+        statistic = Statistic(
+            COUNTS,
+            source,
+            thresholds=thresholds,
+            centre=centre,
+            grain=self._grain,
+            part=part,
+            keep=keep,
         )
+        return Counts(self.summed(statistic), len(thresholds))
 
     @property
     def _grain(self):
         """Weights are rounded down to multiples of its inverse, so that counts are exact."""
         return 2.0 ** (53 - self.n_records.bit_length())
 
-    def octave_counts(self, source: str = "rows") -> np.ndarray:
-        """Return how many numbers of each column of X are in each octave, by weight; exact.
+    def octave_counts(self, source: str = "rows") -> Cells:
+        """Return how many numbers of each column of X are in each octave, by weight.
 
         Parameters
         ----------
@@ -426,16 +427,14 @@ class Rows(ABC):
 
         Returns
         -------
-        ndarray of shape (n_features, 4096)
+        Cells of shape (n_features, 4096)
             First of the positive numbers by the biased exponent of doubles, of which the first
             cells are 0 and the last one no number, then of the negative ones; 2^k is in the octave
             that ends with it.
         """
-        return self.summed(Statistic(OCTAVES, source, grain=self._grain))
+        return Cells(self.summed(Statistic(OCTAVES, source, grain=self._grain)))
 
-    def part_counts(
-        self, ranges: np.ndarray, split: np.ndarray, source: str = "rows"
-    ) -> np.ndarray:
+    def part_counts(self, ranges: np.ndarray, split: np.ndarray, source: str = "rows") -> Cells:
         """Return how many numbers of X are in each part of the range of its column, by weight.
 
         Parameters
@@ -449,13 +448,13 @@ class Rows(ABC):
 
         Returns
         -------
-        ndarray of shape (n_features, PARTS)
-            Exact counts.
+        Cells of shape (n_features, PARTS)
         """
         width = (ranges[:, 1] - ranges[:, 0]) / PARTS
         factors = np.divide(1.0, width, out=np.zeros(len(width)), where=split)
         lows = np.where(split, ranges[:, 0], 0.0)
-        return self.summed(Statistic(SPLIT, source, grain=self._grain, lows=lows, factors=factors))
+        statistic = Statistic(SPLIT, source, grain=self._grain, lows=lows, factors=factors)
+        return Cells(self.summed(statistic))
 
     def sample(self, least: float) -> tuple[float, int]:
         """Return how many rows of each chunk are a public sample, and how many they are in all.
@@ -481,46 +480,50 @@ class Rows(ABC):
         part = -(-math.ceil(least) // (len(sizes) * _MULTIPLE)) * _MULTIPLE
         return float(part), int(np.sum(np.minimum(sizes, part)))
 
-    def class_counts(self, n_classes: int) -> np.ndarray:
+    def class_counts(self, n_classes: int) -> Counts:
         """Return how many rows each class has, by weight: targets are codes of classes."""
-        return np.diff(self.counts("distances", np.arange(n_classes)), prepend=0.0)
+        within = opened(self.counts("distances", np.arange(n_classes)))
+        return Counts(np.diff(within, prepend=0.0))
 
-    def target_sum(self, centre: float = 0.0) -> float:
+    def weight_total(self) -> Sealed:
+        """Return the sum of the weights of rows."""
+        return self.counts("distances", np.array([math.inf])).at(0)
+
+    def target_sum(self, centre: float = 0.0, *, positive: bool = False) -> Sealed:
         """Return the sum of the targets' distances from a centre, with their signs, by weight.
 
-        Each is multiplied by its exposure and clipped to [-1, 1]: the sum rounds by at most
-        `target_rounding`.
+        Each is multiplied by its exposure and clipped to [-1, 1], or to [0, 1] if ``positive``.
         """
-        return float(self.summed(Statistic(SUM, "targets", centre=centre))[0])
+        statistic = Statistic(SUM, "targets", centre=centre, least=0.0 if positive else -1.0)
+        rounding = target_rounding(self.n_records, self.most_rows)
+        return Sealed(self.summed(statistic)[0], 1.0, POSITIVE if positive else ANY, rounding)
 
-    def column_sums(self, radius: float | None = None) -> np.ndarray:
+    def column_sums(self, radius: float) -> Sealed:
         """Return the sum of ``weight * x`` over all rows x, without the map.
 
         Parameters
         ----------
-        radius : float or None, default=None
-            Radius of the ball that each row is scaled into first; None: rows are taken as they are.
+        radius : float
+            Radius of the ball that each row is scaled into first.
 
         Returns
         -------
-        ndarray of shape (n_features,)
-            Its rounding in two runs together is at most `sum_rounding` times the largest norm of
-            a term.
+        Sealed of shape (n_features,)
         """
-        return self.summed(Statistic(SUM, "rows", math.inf if radius is None else radius))
+        total = self.summed(Statistic(SUM, "rows", radius))
+        return Sealed(total, radius, ANY, self.sum_rounding())
 
-    def column_squares(self) -> np.ndarray:
+    def column_squares(self) -> Sealed:
         """Return the sum of ``weight * z**2`` over all mapped rows z, column by column.
 
         Returns
         -------
-        ndarray of shape (n_features,)
-            Its rounding in two runs together is at most `sum_rounding` times 1, the largest norm of
-            a term.
+        Sealed of shape (n_features,)
         """
-        return self.summed(Statistic(SQUARES, "mapped"))
+        total = self.summed(Statistic(SQUARES, "mapped"))
+        return Sealed(total, 1.0, ACUTE, self.sum_rounding())
 
-    def second_moment(self, constant: float = 0.0) -> np.ndarray:
+    def second_moment(self, constant: float = 0.0) -> Products:
         """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
 
         Parameters
@@ -531,14 +534,17 @@ class Rows(ABC):
 
         Returns
         -------
-        ndarray of shape (n_features, n_features), one more with a constant
+        Products of shape (n_features, n_features), one more with a constant
             Symmetric; of cells, and without a constant, only within `Expansion.blocks`, and 0
-            elsewhere. The Frobenius norm of its rounding in two runs together is at most
-            `sum_rounding` times 1 + constant**2, the largest norm of a term.
+            elsewhere.
         """
-        return self.summed(Statistic(OUTER, "mapped", constant=constant))
+        return self._products(Statistic(OUTER, "mapped", constant=constant))
 
-    def sketched_moment(self, projection: sparse.csr_array, constant: float = 0.0) -> np.ndarray:
+    def _products(self, statistic):
+        norm = 1 + statistic.constant**2 + statistic.targets**2
+        return Products(self.summed(statistic), norm, self.sum_rounding())
+
+    def sketched_moment(self, projection: sparse.csr_array, constant: float = 0.0) -> Products:
         """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped sparse rows.
 
         Parameters
@@ -550,18 +556,16 @@ class Rows(ABC):
 
         Returns
         -------
-        ndarray of shape (n_buckets, n_buckets), one more with a constant
-            Symmetric; it rounds as `second_moment` does.
+        Products of shape (n_buckets, n_buckets), one more with a constant
         """
-        return self.summed(Statistic(OUTER, "mapped", constant=constant, projection=projection))
+        return self._products(Statistic(OUTER, "mapped", constant=constant, projection=projection))
 
-    def products_with_targets(self, constant: float, factor: float) -> np.ndarray:
+    def products_with_targets(self, constant: float, factor: float) -> Products:
         """Return the second moment of mapped rows with their constant and their target appended.
 
-        As `second_moment`, where targets are clipped to [-1, 1] and multiplied by ``factor``: the
-        largest norm of a term is 1 + constant**2 + factor**2.
+        As `second_moment`, where targets are clipped to [-1, 1] and multiplied by ``factor``.
         """
-        return self.summed(Statistic(OUTER, "mapped", constant=constant, targets=factor))
+        return self._products(Statistic(OUTER, "mapped", constant=constant, targets=factor))
 
 
 class RowsInPieces(Rows):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core.expansion import Expansion
+from skdpdyn.core.sealed import Cells
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
@@ -171,8 +172,11 @@ class CodedRows(LocalRows):
         weight = weight * unit
         return np.divide(np.floor(weight, out=weight), unit, out=weight)
 
-    def cell_counts(self) -> np.ndarray:
-        """Return how many rows are in each cell of each column, by weight; exact."""
+    def cell_counts(self) -> Cells:
+        """Return how many rows are in each cell of each column, by weight."""
+        return Cells(self._counts_of_cells(), self.expansion.starts)
+
+    def _counts_of_cells(self):
         weight = self._exact(self.weight) if self.weight.size else None
         sizes = np.diff(self.expansion.starts)
         counts = [
@@ -186,7 +190,7 @@ class CodedRows(LocalRows):
         weight = np.ones(self.shape[0])
         weight = self._exact(self.weight) if self.weight.size else weight
         products = list(self._each(self._sums_of_pair, range(len(expansion.pairs)), weight))
-        return expansion.features(np.concatenate([self.cell_counts(), *products]))
+        return expansion.features(np.concatenate([self._counts_of_cells(), *products]))
 
     def _sums_of_pair(self, k, weight):
         """Return the sums of the products of a pair, without their weights."""

@@ -1,4 +1,4 @@
-"""Counts and sums over the records that are scored, and how far one record moves them."""
+"""Counts and sums over the records that are scored."""
 
 import math
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from scipy import linalg, special
 from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.core import rules
+from skdpdyn.core.sealed import Noisy, Sealed, stacked
 from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending, scaled_to, total_of
-from skdpdyn.data.local import LocalRows
-from skdpdyn.data.persons import persons_of
+from skdpdyn.data.tally import TalliedRows, Tally
 from skdpdyn.evaluation.estimates import Covariance, NoisyNumbers
 from skdpdyn.evaluation.results import (
     MOST_CONFUSED,
@@ -24,7 +24,7 @@ from skdpdyn.evaluation.results import (
     ScoreEvaluation,
 )
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
-from skdpdyn.privacy import Adjacency, Budget
+from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_number, checked_pair, quoted
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
 from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
@@ -43,7 +43,6 @@ from skdpdyn.training.targets import (
 )
 
 _MOST_THRESHOLDS = 1023
-_EPS = np.finfo(np.float64).eps
 DECILES = "deciles of rates"
 SUMS = "sums"
 # Noisy counts in 64 public cells of log odds say where bins of equal numbers of records end
@@ -59,26 +58,23 @@ _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
 @dataclass(frozen=True, eq=False)
 class NoisyPart:
-    """Numbers to release together, and how far one record moves them.
+    """Numbers to release together.
 
-    Row i of ``strategy`` says which of the wanted numbers ``values[i]`` sums; a vector: value i is
-    ``strategy[i]`` times the wanted number. ``known`` are pairs of weights of the wanted numbers
+    Row i of ``strategy`` says which of the wanted numbers the one at i sums; a vector: the one at i
+    is ``strategy[i]`` times the wanted number. ``known`` are pairs of weights of the wanted numbers
     and their weighted sum, if that is public.
     """
 
     name: str
-    values: np.ndarray
-    sensitivity: float
+    sums: Sealed
     share: float = 1.0
     strategy: np.ndarray = field(default_factory=partial(np.ones, 1))
     known: tuple[tuple[np.ndarray, float], ...] = ()
 
     def released(self, spending: Spending, quantile: float) -> NoisyNumbers:
         """Release the values, and return the least-squares estimate of the wanted numbers."""
-        # up, so that the exact mu is no larger: 4 roundings, of the sensitivity and in privacy_.mu
-        sensitivity = self.sensitivity * (1 + 8 * _EPS)
-        noisy = spending.release(self.name, self.values, sensitivity)
-        std = sensitivity * spending.noise_multiplier(self.name)
+        sums, std = spending.release(self.name, self.sums)
+        noisy = np.atleast_1d(sums)
         if self.strategy.ndim == 1:
             values = noisy / self.strategy
             covariance = Covariance.apart(np.broadcast_to(std / self.strategy, noisy.shape) ** 2)
@@ -116,39 +112,37 @@ class Counted:
 
 
 def counted(model, X, y, beside, budget_of, **options):
-    """Return the weights of records or persons, and the statistics of scores to release.
+    """Return the tally of records or persons, and the statistics of scores to release.
 
     With ``groups``, each row of a person with k has weight 1/k: a person adds the mean of what
-    single rows would add, and the difference of two such means is a mean of differences, so
-    sensitivities are those of one row. Weights of a design, up to 1, add 0 to what a record may
-    add, which is no farther from the rest. ``beside`` are groups, weights and their bounds,
-    ``budget_of`` returns the budget by the number of records, ``options`` are those of `evaluate`
-    for one kind of model.
+    single rows would add. ``beside`` are groups, weights and their bounds, ``budget_of`` returns
+    the budget by the number of records, ``options`` are those of `evaluate` for one kind of model.
     """
     refuse_unreadable(X, y)
     classes = _classes_of(model, options)
     y = quoting_no_records(np.asarray, as_labels(y, classes))
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
-    owned = Weighed.by(y.size, *beside)
+    groups, sample_weight, bounds = beside
+    part = None if sample_weight is None else within(bounds, sample_weight, y.size)
+    owned = Tally.by(y.size, groups, part)
     thresholds = options.pop("thresholds")
     exposure = options.pop("exposure")
     budget = budget_of(n_samples=owned.n)
-    adjacency = Adjacency(budget.adjacency)
     if classes is None:
         predicted = answers(model, "predict", X, y.size)
         if options["target_bounds"] is None:
             options["target_bounds"] = getattr(model, "target_bounds_", None)
         if exposure is not None or _takes_exposure(model):
-            score = partial(_rates, predicted, y, exposure, owned, adjacency)
+            score = partial(_rates, predicted, y, exposure, owned)
             return owned, _of_numbers(score, _most_deviance, Counts(), y, owned, budget, **options)
-        score = partial(_errors, predicted, y, owned, adjacency)
+        score = partial(_errors, predicted, y, owned)
         return owned, _of_numbers(score, _most_error, Numbers(), y, owned, budget, **options)
     codes = codes_of(y, classes)
     if classes.size > 2:
-        return owned, _confusions(model, X, codes, owned, classes, adjacency)
+        return owned, _confusions(model, X, codes, owned, classes)
     edges = _checked_thresholds(thresholds)
-    return owned, _histogram(model, X, codes, owned, classes, edges, adjacency)
+    return owned, _histogram(model, X, codes, owned, classes, edges)
 
 
 def _classes_of(model, options):
@@ -166,56 +160,15 @@ def _classes_of(model, options):
     return classes
 
 
-@dataclass(frozen=True, eq=False)
-class Weighed:
-    """Number of records or persons, which is public, and the weight of each row; None: 1.
-
-    ``is_design``: whether weights are those of a survey, whose sum is not public.
-    """
-
-    n: int
-    weight: np.ndarray | None = None
-    is_design: bool = False
-
-    @classmethod
-    def by(cls, n_rows: int, groups: Any, sample_weight: Any, bounds: Any) -> "Weighed":
-        """Return the weights by ids and sample weights; without both, every row is a record."""
-        persons, n = persons_of(groups, n_rows)
-        if persons is None and sample_weight is None:
-            return cls(n_rows)
-        part = 1.0 if sample_weight is None else within(bounds, sample_weight, n_rows)
-        # multiples of a power of two that their sums, up to n, are too: no sum rounds, however many
-        # rows there are, and those of a person add up to at most 1
-        grid = 2.0 ** (52 - n.bit_length())
-        most = grid if persons is None else np.floor(grid / np.bincount(persons))[persons]
-        return cls(n, np.floor(part * most) / grid, sample_weight is not None)
-
-    def total(self, spending: Spending) -> tuple[float, float]:
-        """Return the sum of the weights, and the deviation of its noise: bought of a design."""
-        if not self.is_design or self.weight is None:
-            return float(self.n), 0.0
-        total = float(spending.release(WEIGHTS, math.fsum(self.weight), self.rounding))
-        return max(total, 1.0), float(self.rounding) * spending.noise_multiplier(WEIGHTS)
-
-    def count(self, places, size):
-        """Return the weighted number of rows at each of ``size`` places."""
-        return np.bincount(places, self.weight, minlength=size)
-
-    def sum(self, terms):
-        """Return the weighted sum, rounded once."""
-        return math.fsum(terms if self.weight is None else terms * self.weight)
-
-    def known(self, weights):
-        """Return a weighted sum of counts to which every record adds 1, where it is public."""
-        return () if self.is_design else ((weights, float(self.n)),)
-
-    @property
-    def rounding(self):
-        """Factor on the sensitivity of sums that are rounded once."""
-        return 1 + 4 * self.n * _EPS
+def total_weight(owned: Tally, spending: Spending) -> Noisy:
+    """Return the sum of the weights, and the deviation of its noise: bought of a design."""
+    if not owned.is_design:
+        return Noisy(float(owned.n), 0.0)
+    total, std = spending.release(WEIGHTS, owned.total())
+    return Noisy(max(total, 1.0), std)
 
 
-def _histogram(model, X, codes, owned, classes, thresholds, adjacency):
+def _histogram(model, X, codes, owned, classes, thresholds):
     """Count by label and bin; without ``thresholds``, bins of equal numbers are bought first."""
     probability = answers(model, "predict_proba", X, codes.size)[:, 1]
     probability = np.where(probability >= 0, probability, 0.0)  # no NaN
@@ -225,11 +178,11 @@ def _histogram(model, X, codes, owned, classes, thresholds, adjacency):
         n_bins = edges.size + 1
         places = np.searchsorted(edges, probability) + codes.astype(np.intp) * n_bins
         places = np.where(codes < 0, 2 * n_bins, places)
-        return counts_of_bins(COUNTS_BY_LABEL, places, (2, n_bins), owned, adjacency, others=True)
+        return counts_of_bins(COUNTS_BY_LABEL, places, (2, n_bins), owned, others=True)
 
     def learn(spending, total):
         places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
-        cells = counts_of_bins(CELLS, places, (1, 64), owned, adjacency).released(spending, 1.0)
+        cells = counts_of_bins(CELLS, places, (1, 64), owned).released(spending, 1.0)
         strength = rules.strength_of(owned.n, spending.mu, spending.adjacency)
         bins["thresholds"], points = _equal_bins(cells.values / total, strength)
         bins["middles"] = np.median(points, axis=1)
@@ -249,22 +202,20 @@ def _histogram(model, X, codes, owned, classes, thresholds, adjacency):
     return Counted((counts(thresholds),), evaluation)
 
 
-def counts_of_bins(name, places, shape, owned, adjacency, others=False):
+def counts_of_bins(name, places, shape, owned, others=False):
     """Count by label and bin, at every resolution but the coarsest, whose sum is public.
 
     ``others``: whether a last count is of all other labels. It is told as loud as the counts of a
     record of a label are together, so that no record adds a longer vector than another one.
     """
     n_labels, n_bins = shape
-    counts = owned.count(places, n_labels * n_bins + others)
     levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
     strategy = np.kron(np.eye(n_labels), np.vstack(levels))
-    sensitivity = math.sqrt(len(levels) * adjacency.sum_sensitivity(1.0))
     if others:
         strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))
-        sensitivity *= owned.rounding  # counts are exact, a root times one is rounded
-    known = owned.known(np.ones(counts.size))
-    return NoisyPart(name, strategy @ counts, sensitivity, strategy=strategy, known=known)
+    counts = owned.by_strategy(places, strategy)
+    known = owned.known(np.ones(strategy.shape[1]))
+    return NoisyPart(name, counts, strategy=strategy, known=known)
 
 
 def _equal_bins(parts, strength):
@@ -297,20 +248,19 @@ def _losses(points):
     ]
 
 
-def _confusions(model, X, codes, owned, classes, adjacency):
+def _confusions(model, X, codes, owned, classes):
     """Count by true and predicted label, and sum the log losses; the last count is of others."""
     predicted = codes_of(answers(model, "predict", X, codes.size), classes)
     with_losses = hasattr(model, "predict_proba")
     count = _pairs_of_labels if classes.size <= MOST_CONFUSED else _right_and_wrong
-    counts = count(codes, predicted, owned, classes.size, adjacency)
+    counts = count(codes, predicted, owned, classes.size)
     parts = [replace(counts, share=1 - rules.LOG_LOSS_SHARE * with_losses)]
     largest = 3 * math.log(classes.size)
     if with_losses:
         probability = answers(model, "predict_proba", X, codes.size)
         losses = -np.log(probability[np.arange(codes.size), codes]) / largest
-        losses = np.where((losses <= 1) & (codes >= 0), np.maximum(losses, 0.0), 1.0)  # NaN too
-        terms = np.array([owned.sum(losses)])
-        parts.append(NoisyPart("log losses", terms, owned.rounding, rules.LOG_LOSS_SHARE))
+        losses = np.where((losses <= 1) & (codes >= 0), losses, 1.0)  # NaN too
+        parts.append(NoisyPart("log losses", owned.sum(losses), rules.LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
         noisy = released[0]
@@ -329,39 +279,29 @@ def _confusions(model, X, codes, owned, classes, adjacency):
     return Counted(tuple(parts), evaluation)
 
 
-def _pairs_of_labels(codes, predicted, owned, n_classes, adjacency):
+def _pairs_of_labels(codes, predicted, owned, n_classes):
     """Count by pair of true and predicted label."""
     size = n_classes**2
     places = np.where((codes < 0) | (predicted < 0), size, codes * n_classes + predicted)
-    counts = owned.count(places, size + 1).astype(float)
-    sensitivity = math.sqrt(adjacency.sum_sensitivity(1.0))
-    return NoisyPart("counts", counts, sensitivity, known=owned.known(np.ones(size + 1)))
+    known = owned.known(np.ones(size + 1))
+    return NoisyPart("counts", owned.counts(places, size + 1), known=known)
 
 
-def _right_and_wrong(codes, predicted, owned, n_classes, adjacency):
+def _right_and_wrong(codes, predicted, owned, n_classes):
     """Count, for each label, records of it that are right, and wrong ones by either label.
 
     A record that is wrong is in two counts. The only count of one that is right, or of another
-    label, is told as loud as these two are together: so a record adds a vector of length sqrt(2),
-    and another one in its place moves all by 2 at the most.
+    label, is told as loud as these two are together.
     """
     known = (codes >= 0) & (predicted >= 0)
     right = known & (codes == predicted)
-    last = 3 * n_classes
-    by_true = np.where(known, 3 * codes + ~right, last)
-    by_predicted = np.where(known & ~right, 3 * predicted + 2, last + 1)
-    counts = (owned.count(by_true, last + 2) + owned.count(by_predicted, last + 2))[:-1]
+    by_true = np.where(known, 3 * codes + ~right, 3 * n_classes)
+    by_predicted = np.where(known & ~right, 3 * predicted + 2, -1)
     strategy = np.append(np.tile([math.sqrt(2), 1.0, 1.0], n_classes), math.sqrt(2))
-    sensitivity = math.sqrt(2 * adjacency.sum_sensitivity(1.0)) * owned.rounding
+    counts = owned.at_several([by_true, by_predicted], strategy, math.sqrt(2))
     sums = [np.append(np.tile(of, n_classes), 1.0) for of in ([1.0, 1.0, 0.0], [1.0, 0.0, 1.0])]
     wrong = (sums[0] - sums[1], 0.0)  # wrong records are as many by either label
-    return NoisyPart(
-        "counts",
-        strategy * counts,
-        sensitivity,
-        strategy=strategy,
-        known=(wrong, *owned.known(sums[0])),
-    )
+    return NoisyPart("counts", counts, strategy=strategy, known=(wrong, *owned.known(sums[0])))
 
 
 def _warn_of_others(noisy, classes):
@@ -380,7 +320,7 @@ def _of_numbers(
     most_of: Callable[[float, float], float],
     targets: Numbers,
     y: np.ndarray,
-    owned: Weighed,
+    owned: Tally,
     budget: Budget,
     target_bounds: Any,
     largest_error: Any,
@@ -410,7 +350,7 @@ def _of_numbers(
         return score(low, high, min(largest, most_of(low, high)))
 
     def learn(spending, total):
-        rows = _Scored(numbers, owned.weight, None, owned.n)
+        rows = TalliedRows(numbers, None, owned)
         chosen.append(within(*buyer.range_of(rows, spending)))
         return chosen[0].learnt(spending, total)
 
@@ -439,25 +379,20 @@ def _most_deviance(low, high):
     return 2 * high + 8
 
 
-def _errors(predicted, y, owned, adjacency, low, high, largest):
+def _errors(predicted, y, owned, low, high, largest):
     """Sum errors, their squares, targets and their squares, each in units of the largest."""
     targets = np.clip(numbers_of(y), low, high)
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
     errors = np.minimum(errors / largest, 1.0)
-    centred = np.clip((targets - low) / (high - low) - 0.5, -0.5, 0.5)
-    sums = [owned.sum(terms) for terms in (errors, errors**2, centred, 4 * centred**2)]
-    # Replacing a record moves errors and squared errors by 1 each at most. Targets c and b move
-    # (c, 4 c^2) by d^2 (1 + 16 s^2), squared, with d = |c - b| and s = |c + b| <= 1 - d: by less
-    # than 1.2875. The four numbers of one record have a squared norm of at most 3.25.
-    replaced = adjacency is Adjacency.REPLACE_ONE
-    sensitivity = math.sqrt(3.2875 if replaced else 3.25) * owned.rounding
+    moments = owned.moments((targets - low) / (high - low) - 0.5)
+    sums = stacked([owned.sum(errors), owned.sum(errors**2), moments])
 
     def evaluation(released, **public):
         return RegressionEvaluation(
             noisy=released[0], target_bounds=(low, high), largest_error=largest, **public
         )
 
-    return Counted((NoisyPart("sums", np.array(sums), sensitivity),), evaluation)
+    return Counted((NoisyPart("sums", sums),), evaluation)
 
 
 def _takes_exposure(model):
@@ -467,34 +402,8 @@ def _takes_exposure(model):
     )
 
 
-class _Scored(LocalRows):
-    """Counts of rows, whose number is private where only that of persons is public.
-
-    Sums are rounded once, however many rows there are.
-    """
-
-    def __init__(self, y, weight, exposure, n_records):
-        super().__init__(np.zeros((y.size, 1)), y, weight, exposure=exposure)
-        self._n_records = n_records
-
-    @property
-    def n_records(self):
-        """See `LocalRows.n_records`."""
-        return self._n_records
-
-    def target_sum(self, centre=0.0):
-        """See `Rows.target_sum`."""
-        terms = np.clip((self.y - centre) * self.common * self.exposure, -1.0, 1.0)
-        return math.fsum(terms * self.weight if self.weight.size else terms)
-
-
-def _rates(rates, y, exposure, owned, adjacency, low, high, largest):
-    """Sum expected and observed counts by decile of the rate, and deviances.
-
-    A record has one term each of expected and observed counts, each at most 1 in units of the
-    largest count, and two deviances, at most 1 in units of the largest: a norm of 2. Another one in
-    its place moves four counts and the same two deviances, none by more than 1.
-    """
+def _rates(rates, y, exposure, owned, low, high, largest):
+    """Sum expected and observed counts by decile of the rate, and deviances."""
     if not low >= 0:
         raise ValueError(f"target_bounds={(low, high)!r} must not begin below 0: counts are scored")
     has_exposure = exposure is not None
@@ -502,38 +411,25 @@ def _rates(rates, y, exposure, owned, adjacency, low, high, largest):
     observed = np.clip(numbers_of(y), low, high)
     rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
     unit = residual_limit(high)
-    rows = _Scored(observed / exposure, owned.weight, exposure / unit, owned.n)
+    rows = TalliedRows(observed / exposure, exposure / unit, owned)
     learnt = {}
     exposure_of_all = None if has_exposure else 1 / unit
-
-    def counts(numbers, thresholds):
-        return [
-            owned.count((numbers <= threshold).astype(np.intp), 2)[1] for threshold in thresholds
-        ]
 
     def deviances(means):
         logs = observed * np.log(np.maximum(observed, _LEAST_RATE) / means)
         return np.clip(2 * (logs - (observed - means)) / largest, 0.0, 1.0)
 
     def learn(spending, total):
-        of_deciles = partial(spending.quantile, DECILES, partial(counts, rates))
+        of_deciles = partial(spending.quantile, DECILES, partial(owned.within, rates))
         middle = of_deciles(high * 2.0**10, 0.5, total, octaves=30)
         edges = [of_deciles(8 * middle, k / 10, total, octaves=6) for k in range(1, 10)]
         learnt["thresholds"] = np.sort(edges)
         learnt["rate"], _ = base_rate(rows, total, high / unit, spending, exposure_of_all)
         places = np.searchsorted(learnt["thresholds"], rates)
         expected = np.minimum(exposure * rates, high)
-        inside = [places == k for k in range(10)]
-        sums = [
-            owned.sum(numbers * is_inside / high)
-            for numbers in (expected, observed)
-            for is_inside in inside
-        ]
+        sums = [owned.by_place(counts / high, places, 10) for counts in (expected, observed)]
         sums += [owned.sum(deviances(exposure * rate)) for rate in (rates, learnt["rate"])]
-        return (NoisyPart(SUMS, np.array(sums), sensitivity),)
-
-    replaced = adjacency is Adjacency.REPLACE_ONE
-    sensitivity = math.sqrt(6 if replaced else 4) * owned.rounding
+        return (NoisyPart(SUMS, stacked(sums)),)
 
     def evaluation(released, **public):
         return RateEvaluation(

@@ -12,7 +12,7 @@ from skdpdyn.core.schema import check_relation, facts_of
 from skdpdyn.core.spending import Share, Spending, buying, scaled_to
 from skdpdyn.data.files import UnchangedFiles
 from skdpdyn.data.persons import unit_of
-from skdpdyn.evaluation.counts import WEIGHTS, WEIGHTS_SHARE, counted
+from skdpdyn.evaluation.counts import WEIGHTS, WEIGHTS_SHARE, counted, total_weight
 from skdpdyn.evaluation.estimates import checked_confidence
 from skdpdyn.evaluation.results import PrivateEvaluation
 from skdpdyn.privacy import Adjacency, Budget
@@ -193,7 +193,7 @@ def evaluate(
         shares = {WEIGHTS: Share(WEIGHTS_SHARE)} | scaled_to(shares, 1 - WEIGHTS_SHARE)
     spending = Spending.seeded(budget, shares, random_state)
     with buying(spending, shares, n_samples) as plan:
-        total = weighed.total(spending)
+        total = total_weight(weighed, spending)
         with silent_arithmetic():
             parts = scores.learnt(spending, total[0])
         released = [part.released(spending, quantile) for part in parts]

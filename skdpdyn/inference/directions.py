@@ -13,6 +13,7 @@ from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, scaled_to
 from skdpdyn.data.base import sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import mapping_error
+from skdpdyn.data.tally import Tally
 from skdpdyn.privacy import Budget
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.conditioning import LARGEST_SPREAD, Conditioner, shares_of
@@ -123,8 +124,7 @@ def with_total(rows: LocalRows, spending: Spending) -> Any:
     """Return rows with the bought sum of their weights, where it is not the number of records."""
     if TOTAL not in spending.shares:
         return rows
-    room = 1 + 4 * rows.n_records * np.finfo(np.float64).eps
-    total = float(spending.release(TOTAL, math.fsum(rows.weight), room))
+    total = spending.release(TOTAL, Tally.of(rows).total()).value
     return rows.with_total(min(max(total, 1.0), rows.n_records))
 
 

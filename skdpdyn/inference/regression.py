@@ -542,14 +542,12 @@ class Columns:
         return rows.X
 
     def _buy_levels(self, rows, reading, facts, spending):
-        """Buy counts of levels: a record adds one to a level of each column."""
+        """Buy counts of levels."""
         of_rows: Any = reading.rows(X=self.cells.coded(facts.columns))
         columns = of_rows.X.expansion.columns
         codes = of_rows.X.codes
-        sensitivity = spending.per_square * math.sqrt(len(columns))
-        counts = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts(), sensitivity)
+        counts, std = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts())
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
-        std = sensitivity * spending.noise_multiplier(COUNTS_OF_LEVELS)
         return self.cells.chosen(columns, counts, rows.n_records, strength, std), codes
 
 
@@ -792,7 +790,7 @@ def _likelihood(model, target, facts, rows) -> Likelihood:
     if "classes_" in attributes:
         classes = attributes["classes_"]
         if facts.counts is not None:
-            return ClassLikelihood(classes.size, facts.counts[0])
+            return ClassLikelihood(classes.size, facts.counts)
         return ClassLikelihood(classes.size, None, partial(_counts, rows, classes))
     if not model.family.targets.takes_exposure:
         return NumberLikelihood(0.0, 4.0)
@@ -803,4 +801,4 @@ def _likelihood(model, target, facts, rows) -> Likelihood:
 
 def _counts(cells, classes, spending):
     """Buy the counts of classes."""
-    return counted_classes(START, cells, classes, spending).counts
+    return counted_classes(START, cells, classes, spending).noisy

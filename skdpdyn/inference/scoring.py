@@ -24,6 +24,7 @@ from skdpdyn.core.rules import (
     room_to_grow,
     strength_of,
 )
+from skdpdyn.core.sealed import Noisy
 from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending, scaled_to
 from skdpdyn.data.local import LocalRows
 from skdpdyn.inference.directions import (
@@ -31,10 +32,8 @@ from skdpdyn.inference.directions import (
     Inverse,
     Moment,
     inverted,
-    rounding_of,
-    row_by_row,
 )
-from skdpdyn.inference.histories import MOST_SCORE, most_curvature, rows_that_count
+from skdpdyn.inference.scored import ScoredRows, bounded
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.counts import base_rate, shares_of_rate
 from skdpdyn.training.parts import TARGET_SCALE
@@ -119,8 +118,8 @@ class ClassLikelihood(Likelihood):
     """
 
     n_classes: int
-    counts: np.ndarray | None = field(default=None, compare=False)
-    count: Callable[[Spending], np.ndarray] | None = field(default=None, compare=False)
+    counts: Noisy | None = field(default=None, compare=False)
+    count: Callable[[Spending], Noisy] | None = field(default=None, compare=False)
 
     @property
     def n_outputs(self):
@@ -137,10 +136,8 @@ class ClassLikelihood(Likelihood):
 
     def start(self, rows, spending):
         """See `Likelihood.start`: of noisy counts, none below the noise."""
-        noisy = self.counts
-        if noisy is None:
-            noisy = self.count(spending)
-        noisy = np.maximum(noisy, spending.per_square * spending.noise_multiplier(START))
+        counts, std = self.count(spending) if self.counts is None else self.counts
+        noisy = np.maximum(counts, std)
         shares = noisy / noisy.sum()
         usual = shares[0] * shares[1] if self.n_outputs == 1 else math.inf
         return np.log(noisy[1:] / noisy[0]), usual
@@ -438,41 +435,27 @@ class Scoring:
         self.rows = rows
         self.likelihood = likelihood
         self.spending = spending
-        self.spread = spread
-        self.square = coordinates.square
+        self.spread = 1.0 if in_time else spread
         self.constant = coordinates.constant
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
         self.growth = room_to_grow(strength, rows.shape[1])
-        self.reach = most_row_curvature(strength, likelihood.n_outputs * rows.shape[1])
-        self.blocks = list(coordinates.blocks(rows, self.reach))
-        self.n_coordinates = self.blocks[0][1].shape[1]
-        # how far a record moves sums, in units of the longest full row, and the weight of its rows
-        self.most_score = 1.0
-        self.most_curvature = self.reach
-        self.row_weight = 1
-        self.in_time = in_time
+        reach = most_row_curvature(strength, likelihood.n_outputs * rows.shape[1])
+        self.scored = ScoredRows(rows, coordinates, reach, self.growth, in_time)
         self.usual = math.inf
         self.cut = None
         self.has_long_tail = False
-        if in_time:
-            most = MOST_SCORE, most_curvature(self.n_coordinates)
-            self.most_score, self.most_curvature = (self.growth * bound for bound in most)
-            self.spread = 1.0
-            self.row_weight = rows.most_rows
-            _, z, weight = zip(*self.blocks, strict=True)
-            self.blocks = [(slice(None), np.vstack(z), rows.most_rows * np.concatenate(weight))]
 
     def run(self) -> "Evidence":
         """Take all steps, and return their releases."""
         steps: list[tuple] = []
         likelihood = self.likelihood
         grown = False
-        theta = np.zeros((likelihood.n_outputs, self.n_coordinates))
+        theta = np.zeros((likelihood.n_outputs, self.scored.n_coordinates))
         if self.constant:
             start, self.usual = likelihood.start(self.rows, self.spending)
             theta[:, -1] = start / self.constant
         for k in range(len(likelihood.gradients)):
-            raw = self._products(theta)
+            raw = self.scored.products(theta)
             residuals = likelihood.residuals(raw, self.rows)
             plain = limit = likelihood.limit(
                 residuals, self.rows, partial(self.spending.quantile, LIMIT.format(k))
@@ -481,15 +464,18 @@ class Scoring:
                 steps = steps if self.has_long_tail == grown else []  # of the same limit alone
                 grown = self.has_long_tail
                 limit = self._grown(CUT.format(k), np.abs(residuals[:, 0]), limit)
-            terms = self._bounded(residuals, limit)
+            terms = bounded(residuals, limit)
             of_outputs = likelihood.curvature(raw, self.rows)
             if likelihood.n_outputs == 1:
-                weights = self._row_weights(terms[:, 0], of_outputs(0, 0), plain)
+                most = self._largest(plain)
+                weights = self.scored.row_weights(terms[:, 0], of_outputs(0, 0), plain, most)
                 terms = terms * weights[:, None]
                 of_outputs = partial(_times, weights, of_outputs)
-            gradient, std = self._gradient(k, theta, terms, limit)
+            total = self.scored.gradient(terms, limit, theta)
+            gradient, std = self.spending.release(GRADIENT.format(k), total)
             if k < len(likelihood.curvatures):
-                curvature = self._curvature(k, theta, of_outputs, plain)
+                total = self.scored.curvature(of_outputs, self._largest(plain), theta)
+                curvature = self._symmetric(CURVATURE.format(k), total)
             steps.append((theta.ravel(), gradient, std))
             theta = theta - self._step(curvature, gradient).reshape(theta.shape)
         is_rare = self._largest(plain) < likelihood.largest_curvature(plain)
@@ -500,100 +486,26 @@ class Scoring:
         dispersion = self._dispersion(terms, limit)
         scores = None
         if SCORES in self.spending.shares:
-            scores = self._scores(steps[-1][0], terms, limit)
+            theta = steps[-1][0].reshape(-1, self.scored.n_coordinates)
+            scores = self._symmetric(SCORES, self.scored.scores(terms, limit, theta))
         return Evidence(steps, curvature, scores, self.spread, dispersion, is_rare, self.cut)
-
-    def _products(self, theta):
-        raw = np.empty((self.rows.shape[0], len(theta)))
-        for part, z, _ in self.blocks:
-            plain = self.rows.persons is None
-            raw[part] = np.einsum("ij,kj->ik", z, theta) if plain else row_by_row(z, theta)
-        return raw
 
     def _grown(self, name, distances, limit):
         """Return the limit, larger where a long tail was seen, and buy the part beyond it."""
         limit = min(limit * self.growth, self.likelihood.largest) if self.has_long_tail else limit
-        weight = self.rows.weight if self.rows.weight.size else 1.0
-        room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
-        beyond = float(self.spending.release(name, math.fsum(weight * (distances > limit)), room))
+        beyond = self.spending.release(name, self.scored.tally.sum(distances > limit)).value
         noise = self.spending.noise_multiplier(name)
         self.has_long_tail |= beyond > max(4 * noise, LONG_TAIL * self.rows.mass)
         self.cut = min(max(beyond / self.rows.mass, 0.0), 1.0)
         return limit
 
-    def _bounded(self, residuals, limit):
-        """Return residuals of norm at most ``limit``, after rounding too."""
-        norms = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-        factor = np.minimum(limit * (1 - 1e-12) / np.maximum(norms, 1e-300), 1.0)
-        return np.where(np.isfinite(residuals), residuals, limit) * factor[:, None]
-
     def _largest(self, limit):
         """Return a bound on the curvature of a row: where outcomes are rare, of a usual one's."""
-        usual = RARE * self.usual * (1 + self.in_time)  # a person has several rows in time
+        usual = RARE * self.usual * (1 + self.scored.in_time)  # a person has several rows in time
         return min(self.likelihood.largest_curvature(limit), usual)
 
-    def _row_weights(self, terms, curvature, limit):
-        """Return weights for score and curvature alike: below 1 where a row's curvature is large.
-
-        They depend on the row and on what was released, and of rows in time 0 and 1 on what is
-        known before the target; so scores keep their mean of 0.
-        """
-        largest = self._largest(limit)
-        weights = np.minimum(largest / np.maximum(curvature, 1e-300), 1.0)
-        if not self.in_time:
-            return weights
-        _, z, weight = self.blocks[0]
-        most_score = self.most_score * limit * math.sqrt(self.square)
-        most_curvature = self.most_curvature * largest * self.square
-        rows = self.rows
-        y = self.rows.y
-        return weights * rows_that_count(
-            rows.persons,
-            z,
-            weight * weights,
-            probability=terms + y,
-            y=y,
-            most=(most_score, most_curvature),
-            most_rows=rows.most_rows,
-        )
-
-    def _gradient(self, k, theta, terms, limit):
-        """Return the noisy sum of gradients, and the standard deviation of its noise."""
-        total = np.zeros(theta.shape)
-        with one_blas_thread():
-            for part, z, weight in self.blocks:
-                total += (terms[part] * weight[:, None]).T @ z
-        name = GRADIENT.format(k)
-        moved = self.most_score * self.spending.per_record
-        sensitivity = limit * math.sqrt(self.square) * (moved + self._rounding(theta))
-        noisy = self.spending.release(name, total.ravel(), sensitivity)
-        return noisy, sensitivity * self.spending.noise_multiplier(name)
-
-    def _curvature(self, k, theta, of_outputs, limit):
-        """Return the noisy sum of second derivatives."""
-        n_outputs, size = theta.shape
-        total = np.zeros((n_outputs, size, n_outputs, size))
-        with one_blas_thread():
-            for a in range(n_outputs):
-                for b in range(a + 1):
-                    of_rows = of_outputs(a, b)
-                    for part, z, weight in self.blocks:
-                        total[a, :, b] += (z * (weight * of_rows[part])[:, None]).T @ z
-                    total[b, :, a] = total[a, :, b].T
-        return self._symmetric(
-            CURVATURE.format(k),
-            total.reshape(theta.size, theta.size),
-            self._largest(limit) * self.square * self.most_curvature,
-            theta,
-        )
-
-    def _rounding(self, theta):
-        return self.row_weight * rounding_of(self.rows, theta)
-
-    def _symmetric(self, name, total, most, theta):
-        sensitivity = most * (self.spending.per_square + 2 * self._rounding(theta))
-        noisy = self.spending.symmetric(name, (total + total.T) / 2, sensitivity)
-        return Moment(noisy, sensitivity * self.spending.noise_multiplier(name))
+    def _symmetric(self, name, products):
+        return Moment(*self.spending.symmetric(name, products))
 
     def _step(self, curvature, gradient):
         """Return the step to take: short where curvature is within its noise."""
@@ -605,28 +517,7 @@ class Scoring:
     def _dispersion(self, terms, limit):
         if DISPERSION not in self.spending.shares:
             return self.likelihood.dispersion(None)
-        weight = self.rows.weight if self.rows.weight.size else 1.0
-        total = math.fsum(weight * (terms[:, 0] / limit) ** 2)
-        room = 1 + 4 * self.rows.n_records * np.finfo(np.float64).eps
-        noisy = float(self.spending.release(DISPERSION, total, room))
-        freedom = max(self.rows.mass - self.n_coordinates, 1)
+        squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)
+        noisy = self.spending.release(DISPERSION, squares).value
+        freedom = max(self.rows.mass - self.scored.n_coordinates, 1)
         return self.likelihood.dispersion(limit**2 * max(noisy, 1.0) / freedom)
-
-    def _scores(self, theta, terms, limit):
-        """Return the noisy sum over records of outer(s, s), s the score of all rows of one."""
-        persons = self.rows.persons
-        width = terms.shape[1] * self.n_coordinates
-        total = np.zeros((width, width))
-        owner = None if persons is None else persons.owners()
-        by_record = np.zeros((0 if persons is None else persons.n_persons, width))
-        with one_blas_thread():
-            for part, z, weight in self.blocks:
-                scores = (terms[part] * weight[:, None])[:, :, None] * z[:, None, :]
-                scores = scores.reshape(len(z), width)
-                if owner is None:
-                    total += scores.T @ scores
-                else:
-                    np.add.at(by_record, owner[part], scores)
-            total += by_record.T @ by_record
-        most = (self.most_score * limit) ** 2 * self.square
-        return self._symmetric(SCORES, total, most, theta)

@@ -97,6 +97,8 @@ class Statistic:
         Point that distances of targets are measured from.
     constant : float, default=0.0
         Constant of a column that is appended to rows; 0: none.
+    least : float, default=-1.0
+        What targets are clipped to from below before they are added up; 1 from above.
     targets : float, default=0.0
         What targets, clipped to [-1, 1], are multiplied by before they are appended too; 0: none
         are.
@@ -119,6 +121,7 @@ class Statistic:
     thresholds: Sequence[float] | np.ndarray = ()
     centre: float = 0.0
     constant: float = 0.0
+    least: float = -1.0
     targets: float = 0.0
     lows: Sequence[float] | np.ndarray = ()
     factors: Sequence[float] | np.ndarray = ()
@@ -561,7 +564,9 @@ def _targets_of_chunk(y, exposure, row_weight, ball, centre, kind, grid, start, 
         if kind == COUNTS:
             out[_place(grid, abs(number))] += _counted(row_weight, i, ball.grain)
         else:
-            clipped = _clipped(number) * (row_weight[i] if row_weight.size else 1.0)
+            clipped = _clipped(number)
+            clipped = clipped if clipped >= ball.target else ball.target
+            clipped *= row_weight[i] if row_weight.size else 1.0
             before = out[0]
             after = before + clipped
             added = after - before
@@ -736,7 +741,7 @@ class TargetPass:
 
     def __init__(self, y, exposure, row_weight, statistic, common=1.0):
         kernel = _compiled(_of_targets, y.dtype.char)
-        ball = Ball(1.0, 1.0, norm=common, grain=statistic.grain)
+        ball = Ball(1.0, 1.0, norm=common, grain=statistic.grain, target=statistic.least)
         grid = np.array(statistic.thresholds, np.float64)
         self._run = lambda *chunks: kernel(
             y, exposure, row_weight, ball, statistic.centre, statistic.kind, grid, *chunks

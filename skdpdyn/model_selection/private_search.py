@@ -17,6 +17,7 @@ from skdpdyn.core.noise import check_random_state, generators
 from skdpdyn.core.schema import check_relations
 from skdpdyn.core.spending import TRAINING, Share, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import persons_of, unit_of
+from skdpdyn.data.tally import means
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._candidates import (
     Candidates,
@@ -351,13 +352,10 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         outcomes = _outcomes(trials, *records.parts(*plan.held_out.split(splitting)), self.n_jobs)
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_, unit)
-        # One record moves a mean of numbers in [0, 1] by 1/n_held, and its rounding by the last
-        # digits of the sum
-        n_held = plan.held_out.number
-        sensitivity = (1 + 64 * n_held * np.finfo(float).eps) / n_held
+        exact = means([score for _, score in outcomes], plan.held_out.number)
         # each trial's score for the share of one trial: the record counts the trials
         spending = Spending(plan.of_trial, plan.shares, noise)
-        scores = spending.release(SCORE, [score for _, score in outcomes], sensitivity)
+        scores = spending.release(SCORE, exact).value
         forget_fit(self)
         self._publish_plan(plan, known.leaks, unit)
         self.n_samples_ = n_samples

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from skdpdyn.core.sealed import opened
 from skdpdyn.data.base import rounding_objective
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.privacy.checks import checked_number, is_auto
@@ -150,7 +151,7 @@ class _Gradient:
 
     def of_the_loss(self, theta):
         """Return the mean of the losses' gradients at ``theta``."""
-        return self._rows.gradient(self._summed, theta) / self.objective.n_samples
+        return opened(self._rows.gradient(self._summed, theta)) / self.objective.n_samples
 
     def derivative(self, theta, slope):
         """Return the Hessian at ``theta`` as an operator of differences."""

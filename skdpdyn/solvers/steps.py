@@ -23,6 +23,7 @@ import numpy as np
 
 from skdpdyn.core.noise import Generator, release
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import Sealed, opened
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.ball import project
 from skdpdyn.kernels.draws import Batches, FixedBatches
@@ -153,7 +154,7 @@ def descend(
             step_size = steps.step_size[k]
             std = steps.noise_std[k]
             added = next(noise, 0.0)
-            gradient = gradient_at(k, theta) / steps.divisor
+            gradient = opened(gradient_at(k, theta)) / steps.divisor
             if k < n_quiet:
                 theta = theta - step_size * (gradient + alpha * theta) + added
             elif objective.exact:
@@ -201,7 +202,7 @@ def _gradients(
     batches: Batches | None,
     n_steps: int,
     generator: Generator,
-) -> Callable[[int, np.ndarray], np.ndarray]:
+) -> Callable[[int, np.ndarray], Sealed]:
     """Return the sum of gradients in a step at a point."""
     if batches is None:
         return lambda k, theta: rows.gradient(objective, theta)

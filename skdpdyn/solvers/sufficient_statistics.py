@@ -9,11 +9,11 @@ import numpy as np
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
-from skdpdyn.core.noise import Generator, release, symmetric
+from skdpdyn.core.noise import Generator, noisy, symmetric
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.privacy import Adjacency, Budget, Gaussian
+from skdpdyn.privacy import Budget, Gaussian
 from skdpdyn.solvers.base import Solver
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.support.progress import Progress
@@ -33,9 +33,7 @@ class SufficientStatistics(Solver):
     targets within ``target_bounds``: so it learns the mean, and no residual is clipped.
 
     A record adds the outer product of one vector with itself: its row divided by ``data_norm``, the
-    intercept's constant, and its target, a factor times the largest one. Its norm is at most 1 +
-    constant^2 + factor^2. Two of these matrices are at no obtuse angle, so that another record in
-    place of one moves the sum by at most sqrt(2) times that.
+    intercept's constant, and its target, a factor times the largest one.
 
     References
     ----------
@@ -101,22 +99,23 @@ class SufficientStatistics(Solver):
         else:  # targets are in learnt units
             largest = objective.clip / objective.row_norm
         rows = rows.with_target(0.0, largest)
-        per_record = math.sqrt(Adjacency(mechanism.adjacency).sum_sensitivity(1.0))
-        sensitivity = (1 + constant**2 + factor**2) * (per_record + rows.sum_rounding())
-        std = sensitivity * mechanism.noise_multiplier
         with Progress(1, "pass", verbose) as progress:
             products = rows.products_with_targets(constant, factor)
             progress(1)
-        noisy = symmetric(
-            products,
-            lambda sums, scale: release(sums, std * scale, generator, n_threads=rows.n_threads),
+        released = partial(
+            noisy,
+            multiplier=mechanism.noise_multiplier,
+            adjacency=mechanism.adjacency,
+            generator=generator,
+            n_threads=rows.n_threads,
         )
+        matrix, std = symmetric(products, lambda sums, scale: released(sums, scale=scale))
         with one_blas_thread():
-            values, vectors = np.linalg.eigh(noisy[:-1, :-1])
+            values, vectors = np.linalg.eigh(matrix[:-1, :-1])
             penalty = objective.n_samples * objective.alpha / unit**2
-            of_noise = std * math.sqrt(2 * len(noisy))  # about its operator norm
+            of_noise = std * math.sqrt(2 * len(matrix))  # about its operator norm
             values = np.maximum(values + penalty, of_noise)
-            of_targets = noisy[:-1, -1] * (largest / factor)
+            of_targets = matrix[:-1, -1] * (largest / factor)
             return vectors @ (vectors.T @ of_targets / values) / unit
 
     def fitted_attributes(self, mechanism: Gaussian) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from skdpdyn.core.spending import Spending
 from skdpdyn.data.base import Rows
+from skdpdyn.kernels import statistics
 
 N_OCTAVES = 14
 """Cells on each side of the centre: targets in [-1, 1] are within 2, the first cell ends at 2^-12.
@@ -18,7 +19,6 @@ _STEPS = 4  # limits that are tried in an octave
 _ENDS = 2.0 ** np.arange(2 - N_OCTAVES, 2)
 _STARTS = np.append(0.0, _ENDS[:-1])
 _LIMITS = 2.0 ** (np.arange(_STEPS * (N_OCTAVES - 1) + 1) / _STEPS + 2 - N_OCTAVES)
-_FIRST_OCTAVE = 1022 + 3 - N_OCTAVES  # whose cell is the second, see `Rows.octave_counts`
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +41,10 @@ class TargetCells:
 
     @classmethod
     def bought(cls, name: str, rows: Rows, spending: Spending) -> "TargetCells":
-        """Buy the counts of targets around 0.
-
-        A record adds a unit vector, and another in its place moves two counts by 1. A person, or a
-        record with a weight, adds a convex combination of unit vectors and 0.
-        """
-        signed = rows.octave_counts("targets")[0].reshape(2, -1)[:, :-1]  # the last is no number
-        starts = np.append(0, _FIRST_OCTAVE + np.arange(N_OCTAVES - 1))
-        counts = np.add.reduceat(signed, starts, axis=1)
-        sensitivity = spending.per_square
-        of_cells = spending.release(name, counts, sensitivity)
-        return cls(of_cells, sensitivity * spending.noise_multiplier(name), rows.mass)
+        """Buy the counts of targets around 0."""
+        octaves = rows.octave_counts("targets")
+        counts, std = spending.release(name, octaves.merged(_cells(), 2 * N_OCTAVES))
+        return cls(counts.reshape(2, -1), std, rows.mass)
 
     @property
     def seen(self) -> np.ndarray:
@@ -81,6 +74,14 @@ class TargetCells:
                 return float(_ENDS[k] - (_ENDS[k] - _STARTS[k]) * (outside - farther) / size)
             farther += size
         return float(_ENDS[0])
+
+
+def _cells():
+    """Return the cell of each octave of `Rows.octave_counts`, those above the centre first."""
+    last = statistics.N_OCTAVES // 2 - 1  # of each sign, which is no number
+    sign, exponent = np.divmod(np.arange(statistics.N_OCTAVES), last + 1)
+    cell = np.clip(exponent - (1024 - N_OCTAVES), 0, N_OCTAVES - 1)
+    return np.where(exponent == last, -1, sign * N_OCTAVES + cell)
 
 
 def beyond(limits: np.ndarray) -> np.ndarray:

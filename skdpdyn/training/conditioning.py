@@ -274,10 +274,9 @@ class Conditioner:
 
         ``length`` is that of the longest row, whose squares the map divides by its own.
         """
-        sensitivity = spending.per_square + rows.sum_rounding()
-        squares = spending.release(DIAGONAL, rows.column_squares(), sensitivity)
+        squares, noise = spending.release(DIAGONAL, rows.column_squares())
         variances = squares / rows.mass
-        std = sensitivity * spending.noise_multiplier(DIAGONAL) / rows.mass
+        std = noise / rows.mass
         least = max(std, _LEAST_VARIANCE * float(variances.max()))
         scales = np.sqrt(least / np.maximum(variances, least))
         return scales, length * math.sqrt(variances.size * least)
@@ -285,10 +284,10 @@ class Conditioner:
     def _matrix(self, rows, spending):
         """Return a triangular inverse root of the second moment, and bounds of its rows."""
         n_features = rows.shape[1]
-        sensitivity = spending.per_square + rows.sum_rounding()
         inside = True if self.softness is None else rows.expansion.mixed
-        moment = spending.symmetric(MATRIX, rows.second_moment(), sensitivity, inside) / rows.mass
-        std = sensitivity * spending.noise_multiplier(MATRIX) / rows.mass
+        total, noise = spending.symmetric(MATRIX, rows.second_moment(), inside)
+        moment = total / rows.mass
+        std = noise / rows.mass
         if self.softness is not None:
             return self._softened(moment, rows.expansion)
         with one_blas_thread():
@@ -352,10 +351,9 @@ class Conditioner:
 def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) -> float:
     """Estimate the largest eigenvalue of the mean of outer(z, z) over mapped rows.
 
-    Only step sizes depend on it, and no guarantee. With dense rows one record moves it by at most
-    (1 + intercept_scaling^2)/n (Weyl). With sparse rows it is the eigenvalue of a sketch, in the
-    unit ball too, whose columns are sums of columns with public signs. Two standard deviations are
-    added.
+    Only step sizes depend on it, and no guarantee. With sparse rows it is the eigenvalue of a
+    sketch, in the unit ball too, whose columns are sums of columns with public signs. Two standard
+    deviations are added.
 
     Parameters
     ----------
@@ -377,13 +375,8 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
         if rows.is_sparse
         else rows.second_moment(intercept_scaling)
     )
-    with one_blas_thread():
-        top = float(np.linalg.eigvalsh(moment)[-1])
-    # LAPACK's eigenvalues are those of a matrix that is off by some eps of the largest one
-    rounding = rows.sum_rounding() + 64 * len(moment) * n_samples * _EPS
-    sensitivity = largest * (1 + rounding)
-    estimate = float(spending.release(CURVATURE, top, sensitivity)) / n_samples
-    estimate += 2 * sensitivity * spending.noise_multiplier(CURVATURE) / n_samples
+    top, std = spending.release(CURVATURE, moment.largest_eigenvalue(n_samples))
+    estimate = top / n_samples + 2 * std / n_samples
     # the intercept column's own curvature
     least = max(intercept_scaling**2 * rows.mass / n_samples, 1 / n_samples)
     return float(min(largest, max(estimate, least)))
@@ -402,10 +395,8 @@ def _projection(n_features):
 
 def private_mean(rows: Rows, radius: float, n_samples: float, spending: Spending) -> np.ndarray:
     """Return a private mean of rows of norm up to ``radius``, shrunk as `shrunk` says."""
-    sensitivity = radius * (spending.per_record + rows.sum_rounding())
-    total = spending.release(MEAN, rows.column_sums(radius), sensitivity)
-    std = sensitivity * spending.noise_multiplier(MEAN) / n_samples
-    return shrunk(total / n_samples, std, radius)
+    total, std = spending.release(MEAN, rows.column_sums(radius))
+    return shrunk(total / n_samples, std / n_samples, radius)
 
 
 def shrunk(mean: np.ndarray, noise_std: float, radius: float) -> np.ndarray:

@@ -10,7 +10,6 @@ import numpy as np
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss, poisson
 from skdpdyn.core.spending import SEARCH_RELEASES, Share
-from skdpdyn.data.base import target_rounding
 from skdpdyn.training.family import TargetUnits
 from skdpdyn.training.parts import (
     SECOND_RATE,
@@ -134,13 +133,8 @@ class CountUnits(TargetUnits):
 
 
 def _mean(name, rows, n_samples, spending, centre=0.0):
-    """Return the mean of counts above a centre, cut off at 1, and the deviation of its noise.
-
-    A record moves the sum of numbers in [0, 1] by 1 at most, under both relations.
-    """
-    sensitivity = 1 + target_rounding(rows.n_records, rows.most_rows)
-    total = float(spending.release(name, rows.target_sum(centre), sensitivity))
-    std = sensitivity * spending.noise_multiplier(name)
+    """Return the mean of counts above a centre, cut off at 1, and the deviation of its noise."""
+    total, std = spending.release(name, rows.target_sum(centre, positive=True))
     return total / n_samples, std / n_samples
 
 

@@ -8,13 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion, NumberColumn
+from skdpdyn.core.sealed import Cells, Noisy
 from skdpdyn.core.spending import Share, Spending, vocabulary_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.coded import Coded
@@ -67,10 +67,8 @@ class Fact(ABC):
 class ClassLabels(Fact):
     """Classes, and how many records each has: one noisy count for each label of a public list.
 
-    A record is in one of the cells -1, 0, 1, ... and "other", so that it adds a unit vector, and
-    another in its place moves two counts by 1. A person adds a convex combination of unit vectors.
-    The list, the counts and all that follows from them is post-processing. Records of labels that
-    are no class keep their place and weigh nothing.
+    The cells are -1, 0, 1, ... and "other". The list, the counts and all that follows from them is
+    post-processing. Records of labels that are no class keep their place and weigh nothing.
     """
 
     targets: Targets
@@ -84,14 +82,13 @@ class ClassLabels(Fact):
         """See `Fact.buy`: the classes that show."""
         n_cells = self.targets.n_cells
         counts = reading.rows(partial(cells_of_labels, n_cells=n_cells)).class_counts(n_cells)
-        noisy = spending.release(CLASS_COUNTS, counts, spending.per_square)
-        std = spending.per_square * spending.noise_multiplier(CLASS_COUNTS)
+        noisy, std = spending.release(CLASS_COUNTS, counts)
         classes, others = classes_of(noisy, std, self.targets.most > 2)
         if others:
             warn_of_others(classes)
         noisy = noisy[classes + 1]
         total = max(float(noisy.sum()), std) if others else None
-        return replace(facts, target=classes, counts=(noisy, std), total=total)
+        return replace(facts, target=classes, counts=Noisy(noisy, std), total=total)
 
 
 def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarray, bool]:
@@ -196,9 +193,9 @@ class ColumnRanges(Fact):
             is_split = np.zeros_like(is_open)
             all_ends[is_open] = ends
             is_split[is_open] = split
-            return rows.part_counts(all_ends, is_split)[is_open]
+            return rows.part_counts(all_ends, is_split).columns(is_open)
 
-        octaves = rows.octave_counts()[is_open]
+        octaves = rows.octave_counts().columns(is_open)
         pairs[is_open] = bought_ranges(octaves, parts, spending, rows.n_records, rows.dtype.name)
         return replace(facts, ranges=Ranges(*pairs.T))
 
@@ -234,7 +231,7 @@ class TableBounds(Fact):
         table = reading.X
         unit = 2.0 ** (53 - len(table).bit_length())  # sums of its multiples are exact
         weights = None if reading.weights is None else np.floor(reading.weights * unit) / unit
-        total: Any = 0
+        portions = []
         for part, numbers_of_column in table.portions():
             rows_in = partial(
                 rows_of,
@@ -245,19 +242,15 @@ class TableBounds(Fact):
                 weight=None if weights is None else weights[part],
             )
             rows = (rows_in(numbers_of_column(j)[:, None]) for j in self.places)
-            total = total + np.vstack(
-                [counts_in(k, rows_of_column) for k, rows_of_column in enumerate(rows)]
-            )
-        return total
+            portions.append([counts_in(k, of_column) for k, of_column in enumerate(rows)])
+        return Cells.in_portions(portions)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnLevels(Fact):
     """Levels of columns, by noisy counts of those that occur.
 
-    A record is in one cell of each of c columns, so that it moves counts as it does
-    `skdpdyn.training.parts.Distributions` of c columns. Which levels have counts is private: see
-    `skdpdyn.privacy.Vocabulary`.
+    Which levels have counts is private: see `skdpdyn.privacy.Vocabulary`.
     """
 
     places: Sequence[int]
@@ -272,11 +265,11 @@ class ColumnLevels(Fact):
         seen = reading.X.seen(self.places)
         expansion = Expansion(tuple(column for column, _ in seen), 0, 0.0)
         cells = Coded(np.column_stack([places for _, places in seen]), expansion)
-        counts = reading.rows(X=cells).cell_counts()
         ends = expansion.starts[1:]
-        counts[ends - 2] = counts[ends - 1] = 0  # no level, and missing
+        # no level, and missing
+        counts = reading.rows(X=cells).cell_counts().without([*ends - 2, *ends - 1])
         most_levels = 1 if reading.persons is None else reading.most_rows
-        shows = spending.vocabulary(LEVELS, counts, len(seen), most_levels)
+        shows = spending.vocabulary(LEVELS, counts, most_levels)
         columns = list(facts.columns)
         for j, (column, _), shown in zip(
             self.places, seen, np.split(shows, ends[:-1]), strict=True

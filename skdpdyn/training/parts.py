@@ -10,8 +10,9 @@ from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
+from skdpdyn.core.sealed import Noisy
 from skdpdyn.core.spending import SEARCH_OCTAVES, Share, Spending, total_of
-from skdpdyn.data.base import Rows, target_rounding
+from skdpdyn.data.base import Rows
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.cells import TargetCells
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
@@ -77,8 +78,7 @@ class RowsMap(Part):
 class Distributions(Part):
     """The distribution of the values of each column of numbers, a further scale of its curve.
 
-    One noisy count a cell. A record is in one cell of each of p columns, so that it adds a vector
-    of norm sqrt(p), and two records, none of whose coordinates is negative, differ by sqrt(2 p).
+    One noisy count a cell.
     """
 
     def share(self, request):
@@ -94,9 +94,7 @@ class Distributions(Part):
         rows = learning.rows
         expansion = learning.rows.expansion
         cells = expansion.cells_of_numbers
-        sensitivity = spending.per_square * math.sqrt(expansion.n_numbers)
-        counts = spending.release(DISTRIBUTIONS, rows.cell_counts()[cells], sensitivity)
-        std = sensitivity * spending.noise_multiplier(DISTRIBUTIONS)
+        counts, std = spending.release(DISTRIBUTIONS, rows.cell_counts().only(cells))
         n_samples = rows.mass
         steps = rules.DISTRIBUTION_STEPS
         parts = np.zeros(expansion.n_cells)
@@ -197,7 +195,8 @@ class ClassShares(TargetUnits):
         """
         n_outputs = learning.plan.objective.n_outputs
         shares = self.weighted(learning, spending)
-        std = spending.per_record * spending.noise_multiplier(MEAN_RESIDUAL)
+        unit = spending.adjacency.sum_sensitivity(1.0)
+        std = unit * spending.noise_multiplier(MEAN_RESIDUAL)
         if rules.LEAST_RATE * std > shares.min() * learning.rows.mass:
             return np.zeros(n_outputs)
         half = np.array([-residual[0], residual[0]]) / 2 if n_outputs == 1 else residual / 2
@@ -241,9 +240,7 @@ class NumberUnits(TargetUnits):
         rows = learning.rows
         mean = 0.0
         if TARGET_MEAN in spending.shares:
-            rounding = target_rounding(rows.n_records, rows.most_rows)
-            sensitivity = spending.per_record + rounding
-            total = float(spending.release(TARGET_MEAN, rows.target_sum(), sensitivity))
+            total = spending.release(TARGET_MEAN, rows.target_sum()).value
             mean = min(max(total / rows.mass, -1.0), 1.0)
         scale = 1.0
         if TARGET_SCALE in spending.shares:
@@ -271,10 +268,7 @@ class MeanUnits(NumberUnits):
 
 
 class WeightTotal(Part):
-    """The sum of the weights of rows, by which means of weighted rows are divided.
-
-    A record moves it by 1 at most, under both relations: weights are divided by their public bound.
-    """
+    """The sum of the weights of rows, by which means of weighted rows are divided."""
 
     def share(self, request):
         """See `Part.share`."""
@@ -285,7 +279,7 @@ class WeightTotal(Part):
         """See `Part.learn`."""
         rows = learning.rows
         least = max(learning.plan.request.least_weight, 1 / rows.n_records)
-        (total,) = spending.release(WEIGHTS, rows.counts("distances", np.array([math.inf])), 1.0)
+        total = spending.release(WEIGHTS, rows.weight_total()).value
         learning.rows = rows.with_total(rows.n_records * min(max(total / rows.n_records, least), 1))
 
 
@@ -332,18 +326,17 @@ def _noisy_shares(learning, spending):
 def _count_classes(learning, spending):
     """Buy the counts of classes; where other labels stand out, their sum is the mass of records."""
     classes = learning.target.attributes["classes_"]
-    counts, std, others = counted_classes(CLASS_COUNTS, learning.labels, classes, spending)
+    noisy, others = counted_classes(CLASS_COUNTS, learning.labels, classes, spending)
     learning.labels = None
-    learning.class_counts = counts, std
+    learning.class_counts = noisy
     if others and learning.plan.request.least_weight == 1:
-        learning.rows = learning.rows.with_total(max(float(counts.sum()), std))
+        learning.rows = learning.rows.with_total(max(float(noisy.value.sum()), noisy.std))
 
 
 class CountedClasses(NamedTuple):
     """Noisy counts of classes, and whether other labels stand out."""
 
-    counts: np.ndarray
-    std: float  # of the noise of each
+    noisy: Noisy
     others: bool
 
 
@@ -351,9 +344,6 @@ def counted_classes(
     name: str, cells: Rows, classes: np.ndarray, spending: Spending
 ) -> CountedClasses:
     """Buy the count of each class, and of all other labels, and warn of these if they stand out.
-
-    A record adds a unit vector; another one in its place moves two counts by 1. A person adds the
-    share of their rows that is in each cell, a convex combination.
 
     Parameters
     ----------
@@ -370,13 +360,11 @@ def counted_classes(
     -------
     CountedClasses
     """
-    counts = cells.class_counts(classes.size + 1)
-    noisy = spending.release(name, counts, spending.per_square)
-    std = spending.per_square * spending.noise_multiplier(name)
+    noisy, std = spending.release(name, cells.class_counts(classes.size + 1))
     others = bool(noisy[-1] >= -std * ndtri(FALSE))
     if others:
         warn_of_others(classes)
-    return CountedClasses(noisy[:-1], std, others)
+    return CountedClasses(Noisy(noisy[:-1], std), others)
 
 
 def warn_of_others(classes: np.ndarray) -> None:
@@ -426,9 +414,8 @@ def sums_of_rows(
     intercept: np.ndarray,
     learning: Learning,
     spending: Spending,
-    apart: float = math.inf,
-) -> tuple[np.ndarray, float]:
-    """Buy the sums over all rows of a loss's derivatives, and return the noise's deviation.
+) -> Noisy:
+    """Buy the sums over all rows of a loss's derivatives.
 
     Parameters
     ----------
@@ -446,17 +433,11 @@ def sums_of_rows(
         Has the rows.
     spending : Spending
         Buys the sums.
-    apart : float, default=inf
-        Largest difference of the derivatives of two rows, of a single output; one of the two is at
-        the bound, so that kernels keep back of it what the sum rounds by.
     """
     objective = learning.plan.objective
     point = np.append(coef.ravel(), intercept)
     objective = replace(objective, loss=loss)
-    total = learning.rows.residual_sum(objective, bound, point)
-    sensitivity = min(spending.adjacency.sum_sensitivity(bound), apart)
-    std = sensitivity * spending.noise_multiplier(name)
-    return spending.release(name, total, sensitivity), std
+    return spending.release(name, learning.rows.residual_sum(objective, bound, point))
 
 
 class MeanResidual(Part):

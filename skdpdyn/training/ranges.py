@@ -2,17 +2,14 @@
 
 A column is counted in public cells: 0, and for each sign the octaves (2^(k - 1), 2^k], so that 1
 and other powers of two are ends of cells; far from 1 a cell has 32 octaves, up to the end of a
-float's useful range. A record adds one to one cell of each of m columns: the vector of all counts
-moves by sqrt(m) if it comes or goes, by at most sqrt(2 m) if another takes its place. The rows of a
-person, whose weights add up to at most 1, add a convex combination of such vectors.
+float's useful range.
 
 All else follows from the noisy counts. A range runs from the first to the last cell that stands out
 of the noise; an end that is within a quarter of the other becomes 0. A second release splits what
 the first left wide: large cells into octaves, and ranges that do not reach 0 (years, coordinates)
 into equal parts. So are two neighbouring octaves that stand out, of pressures around 1,024, or of
-years beside an octave of noise, unless what the parts show is clearly less. Again a record adds at
-most one to one of each column's counts. Where nothing is wide, the second release measures what the
-first did.
+years beside an octave of noise, unless what the parts show is clearly less. Where nothing is wide,
+the second release measures what the first did.
 """
 
 import math
@@ -22,9 +19,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
+from skdpdyn.core.sealed import Cells
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.ranges import LARGEST_POWER
-from skdpdyn.kernels.statistics import PARTS
+from skdpdyn.kernels.statistics import N_OCTAVES, PARTS
 
 RANGES = "ranges of columns"
 FINER_RANGES = "finer ranges of columns"
@@ -47,8 +45,8 @@ def shares_of_ranges(strength: float, n_columns: int) -> dict[str, Share]:
 
 
 def bought_ranges(
-    octaves: np.ndarray,
-    parts: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    octaves: Cells,
+    parts: Callable[[np.ndarray, np.ndarray], Cells],
     spending: Spending,
     n_records: int,
     dtype: str = "float64",
@@ -60,7 +58,7 @@ def bought_ranges(
 
     Parameters
     ----------
-    octaves : ndarray of shape (n_columns, N_OCTAVES)
+    octaves : Cells of shape (n_columns, N_OCTAVES)
         Counts of each column, see `skdpdyn.data.base.Rows.octave_counts`.
     parts : callable
         Of ends of shape (n_columns, 2), and which columns are split, the counts of each column's
@@ -90,24 +88,24 @@ def bought_ranges(
 def _found(octaves, parts, spending, n_records, power, names, of_targets):
     """Buy both releases, and return the ranges that they show; NaN for 0 alone."""
     false = _FALSE_OF_TARGETS if of_targets else _FALSE
-    n_columns = len(octaves)
-    counts = _in_order(octaves, power)
     starts = _starts(power)
-    of_cells = np.add.reduceat(counts, starts[:-1], axis=1)
-    noisy = _in_deviations(names[0], of_cells, n_columns, spending)
+    ordered = _in_order(power)
+    cells = np.where(ordered < 0, -1, np.searchsorted(starts, ordered, "right") - 1)
+    of_cells = octaves.merged(cells, starts.size - 1)
+    counts, std = spending.release(names[0], of_cells)
+    noisy = counts.reshape(octaves.n_columns, -1) / std
     is_small = np.diff(starts) == 1
-    sensitivity = spending.per_square * math.sqrt(n_columns)
-    hidden = 0.0  # a few large targets have much of the sum
-    if not of_targets:
-        hidden = _HIDDEN * n_records / (sensitivity * spending.noise_multiplier(names[0]))
+    # of targets a few large ones have much of the sum
+    hidden = 0.0 if of_targets else _HIDDEN * n_records / std
     found = _Octaves(_ends_above_noise(noisy, false, is_small, hidden), power)
     total = np.take_along_axis(noisy, found.of_octaves, axis=1).sum(axis=1)
     total *= spending.noise_multiplier(names[0]) / spending.noise_multiplier(names[1])
     pairs = found.pairs & (not of_targets) & (total >= 2 * PARTS)
     narrow = found.narrow | pairs
     if np.any(narrow | found.has_large):
-        ranges, kept = _split(found, counts, parts, spending, names[1], false, narrow)
-        total *= math.sqrt(n_columns / np.sum(narrow | found.has_large))
+        finer = _finer(found, octaves, ordered, parts, narrow)
+        ranges, kept = _split(found, finer, spending, names[1], false, narrow)
+        total *= math.sqrt(octaves.n_columns / np.sum(narrow | found.has_large))
         cuts = pairs & (kept < _KEPT * total)
         return _with_rare_flags(np.where(cuts[:, None], found.from_zero, ranges))
     noisy, less = _measured_again(noisy, of_cells, spending, names)
@@ -117,7 +115,8 @@ def _found(octaves, parts, spending, n_records, power, names, of_targets):
 
 def _measured_again(noisy, of_cells, spending, names):
     """Return counts from both releases, in deviations, and how much less noise they have."""
-    again = _in_deviations(names[1], of_cells, len(of_cells), spending)
+    counts, std = spending.release(names[1], of_cells)
+    again = counts.reshape(noisy.shape) / std
     first, second = (math.sqrt(spending.shares[name].size) for name in names)
     both = math.hypot(first, second)
     return (first * noisy + second * again) / both, both / first
@@ -146,31 +145,47 @@ class _Octaves:
         neighbours = of_octaves[:, 1] == of_octaves[:, 0] + 1
         self.pairs = ~self.has_large & _beyond_zero(self.whole) & neighbours
 
+    def ranges(self, narrow):
+        """Return the ranges of columns, of narrow ones as they are seen."""
+        return np.where(narrow[:, None], self.whole, self.from_zero)
+
 
 def _beyond_zero(ranges):
     """Return whether ranges do not reach 0."""
     return (ranges[:, 0] > 0) | (ranges[:, 1] < 0)
 
 
-def _split(found, counts, parts, spending, name, false, narrow):
+def _finer(found, octaves, ordered, parts, narrow):
+    """Return counts of two times `PARTS` cells of each column.
+
+    They are the octaves of the first and the last cell, if these are large, or first the parts of a
+    narrow range.
+    """
+    places = np.full((octaves.n_columns, ordered.size), -1)
+    once = ~(found.alike[:, None] & [False, True])
+    for column, end in np.argwhere(found.large & once):
+        inside = ordered - found.first[column, end]
+        is_in = (ordered >= 0) & (inside >= 0) & (inside < found.sizes[column, end])
+        places[column, is_in] = end * PARTS + inside[is_in]
+    finer = octaves.merged(places, 2 * PARTS)
+    if not np.any(narrow):
+        return finer
+    of_narrow = parts(found.ranges(narrow), narrow)
+    return finer.with_columns(narrow, of_narrow.merged(np.arange(PARTS), 2 * PARTS))
+
+
+def _split(found, finer, spending, name, false, narrow):
     """Buy finer counts of large cells and of narrow columns; return ranges and their counts.
 
     The count of a range is the noisy count of the parts that are seen, in deviations of the noise,
     and a deviation more.
     """
     split = narrow | found.has_large
-    ranges = np.where(narrow[:, None], found.whole, found.from_zero)
+    ranges = found.ranges(narrow)
     n_columns = len(ranges)
-    finer = np.zeros((n_columns, 2, PARTS))
-    once = ~(found.alike[:, None] & [False, True])
-    for column, end in np.argwhere(found.large & once):
-        start = found.first[column, end]
-        size = found.sizes[column, end]
-        finer[column, end, :size] = counts[column, start : start + size]
-    if np.any(narrow):
-        finer[narrow, 0] = parts(ranges, narrow)[narrow]
-    noisy = np.zeros_like(finer)
-    noisy[split] = _in_deviations(name, finer[split], int(split.sum()), spending)
+    counts, std = spending.release(name, finer.columns(split))
+    noisy = np.zeros((n_columns, 2, PARTS))
+    noisy[split] = counts.reshape(-1, 2, PARTS) / std
     of_parts = np.zeros((n_columns, 2, 2), np.int64)  # of each end, the first and last part
     of_parts[split] = _ends_above_noise(noisy[split].reshape(-1, PARTS), false).reshape(-1, 2, 2)
     of_parts[found.alike, 1] = of_parts[found.alike, 0]
@@ -194,25 +209,18 @@ def _with_rare_flags(ranges):
     return np.stack([low, high], axis=-1)
 
 
-def _in_deviations(name, counts, n_columns, spending):
-    """Return noisy counts in deviations of their noise: a record is in one cell of each column."""
-    sensitivity = spending.per_square * math.sqrt(n_columns)
-    noisy = spending.release(name, counts, sensitivity)
-    return noisy / (sensitivity * spending.noise_multiplier(name))
+def _in_order(power):
+    """Return the place of each octave among those from the least to the largest values.
 
-
-def _in_order(octaves, power):
-    """Return counts of octaves from the least to the largest values, with 0 in the middle.
-
-    What is beyond the useful range counts as its end, what is too near to 0 as 0.
+    The place of what is no number is -1. What is beyond the useful range counts as its end, what is
+    too near to 0 as 0.
     """
-    signed = octaves.reshape(len(octaves), 2, -1)[:, :, :-1]  # the last cell is no number
-    first = 1023 - power
-    last = 1022 + power
-    inner = signed[:, :, first : last + 1].copy()
-    inner[:, :, -1] += signed[:, :, last + 1 :].sum(axis=2)
-    zero = signed[:, :, :first].sum(axis=(1, 2))[:, None]
-    return np.hstack([inner[:, 1, ::-1], zero, inner[:, 0]])
+    sign, exponent = np.divmod(np.arange(N_OCTAVES), N_OCTAVES // 2)
+    size = np.clip(exponent - (1023 - power), -1, 2 * power - 1)  # -1: 0
+    places = 2 * power + np.where(sign == 0, 1 + size, -1 - size)
+    places[size < 0] = 2 * power
+    places[exponent == N_OCTAVES // 2 - 1] = -1
+    return places
 
 
 def _ends(power):

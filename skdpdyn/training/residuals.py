@@ -28,9 +28,8 @@ class QuantileOfResiduals(Part):
     """Counts below shifted predictions, after which the part below them is the quantile.
 
     With the quantile q, a record adds w (1 - q) where its target is below, and -w q elsewhere, w in
-    [0, 1] its weight; a person adds a mean of such numbers, times their weight. All of them lie in
-    [-q, 1 - q], which 0 is in: a record that joins or leaves moves the sum by max(q, 1 - q), and
-    one in place of another by 1. The sum is 0 at the quantile, whatever all weights add up to.
+    [0, 1] its weight; a person adds a mean of such numbers, times their weight. The sum is 0 at the
+    quantile, whatever all weights add up to.
     """
 
     def share(self, request):
@@ -61,7 +60,6 @@ class QuantileOfResiduals(Part):
                 intercept + shift,
                 learning,
                 spending,
-                apart=1.0,
             )
             places.append(shift)
             parts.append(quantile + float(total[0]) / learning.rows.mass)
