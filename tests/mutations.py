@@ -1175,8 +1175,8 @@ MUTATIONS = [
     ),
     Mutation(
         "labels of no class are told louder than those of classes",
-        "strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))",
-        "strategy = linalg.block_diag(strategy, 2 * math.sqrt(len(levels)))",
+        "strategy = linalg.block_diag(strategy, math.sqrt(square))",
+        "strategy = linalg.block_diag(strategy, 2 * math.sqrt(square))",
         "tests/test_spent.py -k 'evaluate and Logistic'",
     ),
     Mutation(

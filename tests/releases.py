@@ -845,6 +845,7 @@ WAYS_OUT = {
     "PrivateSearchCV": searched(by(NoisyGD(n_steps=3)), holdout=np.arange(N // 2, N)),
     "PrivateSearchCV held out": searched(by(NoisyGD(n_steps=3)), holdout=np.arange(N // 2)),
     "evaluate": evaluated(plain),
+    "evaluate thresholds": evaluated(plain, thresholds=[0.3, 0.6]),
     "evaluate three classes": evaluated(partial(softmax, classes=[0, 1, 2], **unconditioned)),
     "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
     "numbers of unknown bounds, evaluate": evaluated(

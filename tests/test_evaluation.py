@@ -6,9 +6,11 @@ from fractions import Fraction
 import matplotlib as mpl
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import (
     accuracy_score,
+    brier_score_loss,
     confusion_matrix,
     log_loss,
     mean_absolute_error,
@@ -22,7 +24,8 @@ from sklearn.svm import LinearSVC
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.core import noise
-from skdpdyn.evaluation import PrivateCalibrationDisplay, PrivateRocCurveDisplay, counts, evaluate
+from skdpdyn.evaluation import PrivateRocCurveDisplay, counts, evaluate
+from skdpdyn.evaluation.bins import Bins
 from skdpdyn.evaluation.estimates import Covariance, Estimate, NoisyNumbers
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler
@@ -86,6 +89,18 @@ def record(monkeypatch):
     return calls
 
 
+def same_bins(monkeypatch):
+    """Learn the same bins from now on, as a later release of neighbours does from one answer."""
+    of = Bins.of
+    known = []
+
+    def first(*options):
+        known.append(of(*options))
+        return known[0]
+
+    monkeypatch.setattr(Bins, "of", first)
+
+
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize(("name", "most_confused"), KINDS)
 def test_a_person_moves_a_score_as_one_row_does(name, most_confused, adjacency, monkeypatch):
@@ -93,6 +108,7 @@ def test_a_person_moves_a_score_as_one_row_does(name, most_confused, adjacency, 
     model, y = MODELS[name]
     monkeypatch.setattr(counts, "MOST_CONFUSED", most_confused)
     calls = record(monkeypatch)
+    same_bins(monkeypatch)
     options = {"epsilon": 1.0, "delta": 1e-6, **BOUNDS[name]}
     owners = np.append(np.arange(300), np.arange(300))
     rng = np.random.default_rng(1)
@@ -123,17 +139,19 @@ def test_a_person_moves_a_score_as_one_row_does(name, most_confused, adjacency, 
 
 
 def test_two_classes_without_noise(monkeypatch):
-    """All metrics are scikit-learn's on probabilities that are rounded to bins."""
+    """Metrics at thresholds are scikit-learn's; all bins between them are joined for the others."""
     record(monkeypatch)
     model, y = MODELS["two"]
     edges = np.arange(1, 16) / 16
     found = evaluate(model, X, y, epsilon=1.0, thresholds=edges)
     probability = model.predict_proba(X)[:, 1]
-    rounded = (np.searchsorted(edges, probability) + 0.5) / 16
+    rounded = np.searchsorted(found.edges, probability)
+    assert set(edges) < set(found.edges)
+    assert found.thresholds is edges
     assert found.accuracy.value == pytest.approx(accuracy_score(y, model.predict(X)))
     assert found.roc_auc.value == pytest.approx(roc_auc_score(y, rounded))
-    exact = log_loss(y, model.predict_proba(X))
-    assert found.log_loss.value == pytest.approx(exact, abs=abs(exact - log_loss(y, rounded)) / 2)
+    assert found.log_loss.value == pytest.approx(log_loss(y, probability), abs=1e-3)
+    assert found.brier_score.value == pytest.approx(brier_score_loss(y, probability), abs=1e-3)
     assert found.prevalence.value == pytest.approx(y.mean())
     for threshold in (0.25, 0.5, 0.75):
         predicted = probability > threshold
@@ -146,8 +164,8 @@ def test_two_classes_without_noise(monkeypatch):
     assert np.trapezoid(tpr, fpr) == pytest.approx(found.roc_auc.value)
     assert (tpr[0], tpr[-1], thresholds[0], thresholds[-1]) == (0, 1, 1, 0)
     predicted, observed = found.calibration_curve(4)
-    first = rounded < 0.25
-    assert predicted[0] == pytest.approx(rounded[first].mean())
+    first = probability <= 0.25
+    assert predicted[0] == pytest.approx(probability[first].mean(), abs=2e-3)
     assert observed[0].value == pytest.approx(y[first].mean())
 
 
@@ -270,6 +288,44 @@ def test_bins_of_equal_numbers_and_intervals_for_the_population(prevalence):
     assert "population" in repr(found)
 
 
+RARE_STEPS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("prevalence", "sure", "thresholds"),
+    [(0.02, 3, None), (0.3, 3, None), (0.3, 1, [0.5]), (0.05, 1, RARE_STEPS)],
+)
+def test_scores_are_those_of_probabilities_as_they_are(prevalence, sure, thresholds):
+    """Also where they are too sure, or few thresholds are asked for.
+
+    A mean of 20 differences is beyond 5 errors with probability 3e-6 if all are as likely as their
+    intervals say.
+    """
+    model = classifier(np.random.default_rng(0).normal(size=(600, 1)), TWO)
+    offset = {0.02: -4.5, 0.05: -3.5, 0.3: -1.1}[prevalence]
+    model.coef_[:] = 1.2 * sure
+    model.intercept_[:] = offset * sure
+    off = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(20_000, 1))
+        y = rng.uniform(size=20_000) < special.expit(offset + 1.2 * rows[:, 0])
+        found = evaluate(model, rows, y, epsilon=2.0, thresholds=thresholds, random_state=seed)
+        p = model.predict_proba(rows)[:, 1]
+        threshold = found.thresholds[found.thresholds.size * 3 // 4]
+        raw = offset * sure + 1.2 * sure * rows[:, 0]
+        truth = {
+            found.roc_auc: roc_auc_score(y, p),
+            found.log_loss: np.logaddexp(0, np.where(y, -raw, raw)).mean(),
+            found.brier_score: brier_score_loss(y, p),
+            found.recall(threshold): np.mean(p[y] > threshold),
+        }
+        off.append([3.92 * (one.value - of) / (one.high - one.low) for one, of in truth.items()])
+    assert np.all(np.abs(np.mean(off, axis=0)) < 5 / math.sqrt(20))
+    _, observed = found.calibration_curve()
+    assert len(observed) == min(8, found.thresholds.size + 1)
+
+
 def test_a_score_on_held_out_records_and_the_fit_cost_the_dearer_of_the_two(tmp_path):
     for epsilon in (0.3, 2.0):
         model = PrivateLogisticRegression(1.0, 1e-6, classes=[False, True]).fit(X[:300], TWO[:300])
@@ -313,7 +369,7 @@ def test_parameters_and_records_are_checked():
     on_numbers = (linear, X, target)
     numbers = {"target_bounds": (0, 1)}
     for given, options, message in (
-        (on_classes, {"thresholds": [0.1, 0.2]}, "thresholds="),
+        (on_classes, {"thresholds": []}, "thresholds="),
         (on_classes, {"thresholds": [0.3, 0.2, 0.1]}, "thresholds="),
         (on_classes, {"thresholds": "all"}, "thresholds='all' must be"),
         (on_classes, numbers, "is for a regression, and not for a PrivateLogisticRegression"),
@@ -336,8 +392,8 @@ def test_parameters_and_records_are_checked():
     found = evaluate(model, X, y, epsilon=1.0)
     with pytest.raises(ValueError, match=r"threshold=0.4 is no edge of a bin"):
         found.recall(0.4)
-    with pytest.raises(ValueError, match="n_groups=5 must be a divisor of 32"):
-        found.calibration_curve(5)
+    with pytest.raises(ValueError, match="n_groups=33 must be a whole number from 1 to 32"):
+        found.calibration_curve(33)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -360,16 +416,16 @@ def test_displays():
 
     model, y = MODELS["two"]
     found = evaluate(model, X, y, epsilon=5.0)
-    roc = PrivateRocCurveDisplay.from_evaluation(found, name="model", color="C3")
+    roc = found.plot_roc(name="model", color="C3")
     again = roc.plot(ax=roc.ax_)
     assert again.ax_ is roc.ax_
     assert "model, AUC 0." in roc.ax_.get_legend_handles_labels()[0][0].get_label()
-    calibration = PrivateCalibrationDisplay.from_evaluation(found, n_groups=4)
+    calibration = found.plot_calibration(n_groups=4)
     shown = [one for one in calibration.observed if not math.isnan(one.value)]
     assert len(calibration.line_.get_xdata()) == len(shown)
     plt.close("all")
     three = evaluate(*MODELS["three"][:1], X, THREE, epsilon=1.0)
-    with pytest.raises(ValueError, match="a ClassEvaluation has no such curve"):
+    with pytest.raises(ValueError, match="a ClassEvaluation has no roc_curve"):
         PrivateRocCurveDisplay.from_evaluation(three)
 
 
@@ -392,7 +448,8 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
         budget = {"epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency}
         square = Fraction(526, 160) if twice == 2 else Fraction(13, 4)
         for model, squares, options in (
-            (binary, [6 * twice, 5 * twice], {}),
+            (binary, [7 * twice, 5 * twice], {}),
+            (binary, [7 * twice, 12 * twice], {"thresholds": [0.3, 0.6]}),
             (three, [twice, 1], {}),
             (line(x, x[:, 0]), [square], {"target_bounds": (-1, 1)}),
         ):

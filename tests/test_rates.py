@@ -1,7 +1,9 @@
 """Scores of models of counts with exposures: what is released for them, and their numbers."""
 
+import math
 from itertools import product
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.linear_model import PoissonRegressor
@@ -90,6 +92,12 @@ def test_models_of_counts_need_no_exposure():
     found = evaluate(model, X, COUNTS, epsilon=50.0)
     assert list(found.metrics()) == ["D^2", "mean deviance", "observed / expected"]
     assert "D^2" in repr(found)
+    mpl.use("Agg")
+    drawn = found.plot_calibration()
+    _, ratios = found.calibration_curve()
+    answered = [ratio for ratio in ratios if not math.isnan(ratio.value)]
+    of_group = drawn.line_.get_ydata() / drawn.line_.get_xdata()
+    np.testing.assert_allclose(of_group, [ratio.value for ratio in answered])
 
 
 def test_the_largest_count_is_bought_where_nobody_knows_it():

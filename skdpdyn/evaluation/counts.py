@@ -14,6 +14,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.sealed import Noisy, Sealed, stacked
 from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending, scaled_to, total_of
 from skdpdyn.data.tally import TalliedRows, Tally
+from skdpdyn.evaluation.bins import CELL_EDGES, N_CELLS, Bins, joined_bins
 from skdpdyn.evaluation.estimates import Covariance, NoisyNumbers
 from skdpdyn.evaluation.results import (
     MOST_CONFUSED,
@@ -45,14 +46,12 @@ from skdpdyn.training.targets import (
 _MOST_THRESHOLDS = 1023
 DECILES = "deciles of rates"
 SUMS = "sums"
-# Noisy counts in 64 public cells of log odds say where bins of equal numbers of records end
+# Noisy counts in public cells of log odds say where bins of equal numbers of records end
 CELLS = "cells of log odds"
 COUNTS_BY_LABEL = "counts"
 CELLS_SHARE = 0.1
 WEIGHTS = "sum of weights"
 WEIGHTS_SHARE = 0.03
-_CELL_EDGES = np.linspace(-12.4, 12.4, 65)
-_INSIDE = (np.arange(9) + 0.5) / 9  # parts of a bin's records below points that stand for them
 _LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
 
@@ -169,82 +168,74 @@ def total_weight(owned: Tally, spending: Spending) -> Noisy:
 
 
 def _histogram(model, X, codes, owned, classes, thresholds):
-    """Count by label and bin; without ``thresholds``, bins of equal numbers are bought first."""
+    """Count by label and bin; bins of about equal numbers of records are bought first."""
     probability = answers(model, "predict_proba", X, codes.size)[:, 1]
     probability = np.where(probability >= 0, probability, 0.0)  # no NaN
-    bins = {}
-
-    def counts(edges):
-        n_bins = edges.size + 1
-        places = np.searchsorted(edges, probability) + codes.astype(np.intp) * n_bins
-        places = np.where(codes < 0, 2 * n_bins, places)
-        return counts_of_bins(COUNTS_BY_LABEL, places, (2, n_bins), owned, others=True)
+    learnt: list[Bins] = []
 
     def learn(spending, total):
-        places = np.searchsorted(special.expit(_CELL_EDGES[1:-1]), probability)
-        cells = counts_of_bins(CELLS, places, (1, 64), owned).released(spending, 1.0)
+        places = np.searchsorted(special.expit(CELL_EDGES[1:-1]), probability)
+        cells = counts_of_bins(CELLS, places, (1, N_CELLS), owned)
         strength = rules.strength_of(owned.n, spending.mu, spending.adjacency)
-        bins["thresholds"], points = _equal_bins(cells.values / total, strength)
-        bins["middles"] = np.median(points, axis=1)
-        bins["losses"] = _losses(points)
-        return (counts(bins["thresholds"]),)
+        bins = Bins.of(cells.released(spending, 1.0), total, strength, thresholds)
+        learnt.append(bins)
+        n_bins = bins.edges.size + 1
+        places = np.searchsorted(bins.edges, probability) + codes.astype(np.intp) * n_bins
+        places = np.where(codes < 0, 2 * n_bins, places)
+        joined = joined_bins(bins.edges, thresholds)
+        shape = (2, n_bins)
+        return (counts_of_bins(COUNTS_BY_LABEL, places, shape, owned, joined, True),)
 
     def evaluation(released, **public):
-        _warn_of_others(released[0], classes)
-        return ScoreEvaluation(noisy=released[0], **bins, **public)
+        (noisy,) = released
+        _warn_of_others(noisy, classes)
+        (bins,) = learnt
+        log_losses, squares = bins.losses(noisy)
+        edges = bins.edges
+        return ScoreEvaluation(
+            noisy=noisy,
+            thresholds=edges if thresholds is None else thresholds,
+            edges=edges,
+            middles=bins.middles,
+            losses=log_losses,
+            squares=squares,
+            **public,
+        )
 
-    if thresholds is None:
-        shares = {CELLS: Share(CELLS_SHARE), COUNTS_BY_LABEL: Share(1 - CELLS_SHARE)}
-        return Counted((), evaluation, shares, learn)
-    edges = np.concatenate([[0.0], thresholds, [1.0]])
-    points = edges[:-1, None] + np.diff(edges)[:, None] * _INSIDE
-    bins |= {"thresholds": thresholds, "middles": points[:, 4], "losses": _losses(points)}
-    return Counted((counts(thresholds),), evaluation)
+    shares = {CELLS: Share(CELLS_SHARE), COUNTS_BY_LABEL: Share(1 - CELLS_SHARE)}
+    return Counted((), evaluation, shares, learn)
 
 
-def counts_of_bins(name, places, shape, owned, others=False):
+def counts_of_bins(name, places, shape, owned, joined=None, others=False):
     """Count by label and bin, at every resolution but the coarsest, whose sum is public.
 
+    ``joined`` are the numbers of bins of another kind that join these: they are counted at every
+    resolution too, and the squares of what a record adds to both kinds of counts are as large.
     ``others``: whether a last count is of all other labels. It is told as loud as the counts of a
     record of a label are together, so that no record adds a longer vector than another one.
     """
     n_labels, n_bins = shape
-    levels = [np.kron(np.eye(n_bins >> k), np.ones(1 << k)) for k in range(int(math.log2(n_bins)))]
+    levels = _resolutions(np.arange(n_bins))
+    square = float(len(levels))
+    if joined is not None:
+        coarse = _resolutions(joined)
+        weight = math.sqrt(len(levels) / len(coarse))
+        levels += [weight * level for level in coarse]
+        square *= 2
     strategy = np.kron(np.eye(n_labels), np.vstack(levels))
     if others:
-        strategy = linalg.block_diag(strategy, math.sqrt(len(levels)))
+        strategy = linalg.block_diag(strategy, math.sqrt(square))
     counts = owned.by_strategy(places, strategy)
     known = owned.known(np.ones(strategy.shape[1]))
     return NoisyPart(name, counts, strategy=strategy, known=known)
 
 
-def _equal_bins(parts, strength):
-    """Return edges of bins of about equal parts of records, 1/2 among them, and points in them.
-
-    ``parts`` are the noisy parts of records in each cell. What ties within a bin bend falls with
-    the square of the number of bins, and noise with ``strength``: 32 bins, or as many as its root.
-    """
-    n_bins = 1 << int(np.clip(round(math.log2(strength) / 2), 5, 8))
-    below = np.append(0.0, np.maximum.accumulate(np.clip(np.cumsum(parts), 0.0, 1.0)))
-    below += 1e-9 * np.arange(below.size)  # each is above the last, so that it has an inverse
-    edges = np.sort(
-        np.append(np.interp(np.arange(1, n_bins - 1) / (n_bins - 1), below, _CELL_EDGES), 0.0)
-    )
-    ends = np.concatenate([_CELL_EDGES[:1], edges, _CELL_EDGES[-1:]])
-    reached = np.interp(ends, _CELL_EDGES, below)
-    parts = reached[:-1, None] + np.diff(reached)[:, None] * _INSIDE
-    return special.expit(edges), special.expit(np.interp(parts, below, _CELL_EDGES))
-
-
-def _losses(points):
-    """Return the mean log loss of each label in each bin, of probabilities that are right.
-
-    ``points`` stand for as many records each, and hold the label by their probability.
-    """
-    losses = special.entr(1 - points), special.entr(points)
-    return np.array([loss.sum(axis=1) for loss in losses]) / [
-        (1 - points).sum(axis=1),
-        points.sum(axis=1),
+def _resolutions(bins):
+    """Return matrices that sum 1, 2, 4, ... neighbouring bins, up to two sums; each is in one."""
+    n_bins = int(bins[-1]) + 1
+    return [
+        1.0 * (np.arange(-(-n_bins >> k))[:, None] == bins >> k)
+        for k in range((n_bins - 1).bit_length())
     ]
 
 
@@ -446,7 +437,7 @@ def _rates(rates, y, exposure, owned, low, high, largest):
 
 
 def _checked_thresholds(thresholds):
-    """Return the edges of bins, whose number is a power of two."""
+    """Return the probabilities where metrics are asked for; None: everywhere alike."""
     if thresholds is None:
         return None
     try:
@@ -454,12 +445,9 @@ def _checked_thresholds(thresholds):
     except (TypeError, ValueError):
         edges = np.empty(0)
     inside = edges.ndim == 1 and edges.size and np.all((edges > 0) & (edges < 1))
-    is_power = edges.size and not edges.size & (edges.size + 1)
-    if not (
-        inside and is_power and edges.size <= _MOST_THRESHOLDS and np.all(edges[1:] > edges[:-1])
-    ):
+    if not (inside and edges.size <= _MOST_THRESHOLDS and np.all(edges[1:] > edges[:-1])):
         raise ValueError(
-            f"thresholds={quoted(thresholds)} must be 1, 3, 7, ... or {_MOST_THRESHOLDS} "
-            "increasing numbers between 0 and 1: one less than a power of two"
+            f"thresholds={quoted(thresholds)} must be 1 to {_MOST_THRESHOLDS} increasing numbers "
+            "between 0 and 1"
         )
     return edges

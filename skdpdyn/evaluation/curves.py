@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdpdyn.evaluation.results import ScoreEvaluation
+from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.privacy.display import Display
 
 
@@ -83,7 +83,7 @@ class PrivateRocCurveDisplay(Display):
         -------
         PrivateRocCurveDisplay
         """
-        _check_scores(evaluation)
+        _check_has(evaluation, "roc_curve")
         fpr, tpr, thresholds = evaluation.roc_curve()
         between = [evaluation.recall(threshold) for threshold in thresholds[1:-1]]
         intervals = np.array(
@@ -133,11 +133,13 @@ class PrivateCalibrationDisplay(Display):
     Parameters
     ----------
     predicted : ndarray of shape (n_groups,)
-        Mean probability in each group of records.
+        Mean probability in each group of records, or the counts that are expected there.
     observed : list of Estimate
-        Part of the second class in each group.
+        Part of the second class in each group, or the counts that occurred there.
     name : str or None, default=None
         Label of the curve.
+    of_counts : bool, default=False
+        Whether it is of counts.
 
     Attributes
     ----------
@@ -162,13 +164,14 @@ class PrivateCalibrationDisplay(Display):
     predicted: Any
     observed: Any
     name: str | None = None
+    of_counts: bool = False
 
     @classmethod
     def from_evaluation(
         cls,
         evaluation: Any,
         *,
-        n_groups: int = 8,
+        n_groups: int | None = None,
         name: str | None = None,
         plot: bool = True,
         ax: Any = None,
@@ -178,10 +181,10 @@ class PrivateCalibrationDisplay(Display):
 
         Parameters
         ----------
-        evaluation : ScoreEvaluation
-            Evaluation of a classifier of two classes.
-        n_groups : int, default=8
-            Number of groups that bins are joined to, a divisor of their number.
+        evaluation : ScoreEvaluation or RateEvaluation
+            Evaluation of a classifier of two classes, or of counts.
+        n_groups : int or None, default=None
+            Number of groups, see `ScoreEvaluation.calibration_curve`. Of counts there are ten.
         name : str or None, default=None
             Label of the curve.
         plot : bool, default=True
@@ -195,9 +198,16 @@ class PrivateCalibrationDisplay(Display):
         -------
         PrivateCalibrationDisplay
         """
-        _check_scores(evaluation)
-        predicted, observed = evaluation.calibration_curve(n_groups)
-        display = cls(predicted=predicted, observed=observed, name=name)
+        _check_has(evaluation, "calibration_curve")
+        of_counts = hasattr(evaluation, "rate")
+        groups = () if of_counts else (n_groups,)
+        predicted, observed = evaluation.calibration_curve(*groups)
+        if of_counts:
+            observed = [
+                Estimate(*(expected * end for end in (ratio.value, ratio.low, ratio.high)))
+                for expected, ratio in zip(predicted.tolist(), observed, strict=True)
+            ]
+        display = cls(predicted=predicted, observed=observed, name=name, of_counts=of_counts)
         return display.plot(ax=ax, **kwargs) if plot else display
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
@@ -227,18 +237,23 @@ class PrivateCalibrationDisplay(Display):
             **{"marker": "o", "capsize": 3, "label": self.name or "noisy counts", **kwargs},
         )
         self.line_ = drawn.lines[0]
-        self.ax_.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="calibrated")
-        self.ax_.set(
-            xlabel="predicted probability", ylabel="observed part", xlim=(0, 1), ylim=(0, 1)
-        )
+        largest = max(self.predicted) if self.of_counts else 1
+        ends = [0, largest]
+        self.ax_.plot(ends, ends, color="0.6", linestyle="--", linewidth=1, label="calibrated")
+        self.ax_.set(xlabel="predicted probability", ylabel="observed part")
+        if self.of_counts:
+            self.ax_.set(xlabel="expected counts", ylabel="observed counts")
+        else:
+            self.ax_.set(xlim=(0, 1), ylim=(0, 1))
         self.ax_.set_aspect("equal")
         self.ax_.legend(frameon=False, loc="upper left")
         return self
 
 
-def _check_scores(evaluation):
-    if not isinstance(evaluation, ScoreEvaluation):
+def _check_has(evaluation, curve):
+    """Refuse what has no such curve."""
+    if not hasattr(evaluation, curve):
         raise ValueError(
-            f"a {type(evaluation).__name__} has no such curve: pass what evaluate returns of a "
-            "classifier of two classes"
+            f"a {type(evaluation).__name__} has no {curve}: pass what evaluate returns of a "
+            "classifier of two classes, or for a calibration curve of counts"
         )

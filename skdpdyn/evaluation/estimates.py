@@ -106,6 +106,10 @@ class NoisyNumbers:
     covariance: Covariance
     quantile: float
 
+    def covariances(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the covariances of ``vectors @ values``."""
+        return self.covariance.times(vectors) @ vectors.T
+
     def linear(
         self,
         weights: np.ndarray,
@@ -113,7 +117,7 @@ class NoisyNumbers:
         bounds: tuple[float, float] = (-math.inf, math.inf),
     ) -> Estimate:
         """Return the estimate of ``constant + weights @ values``."""
-        width = self.quantile * math.sqrt(max(self.covariance.times(weights) @ weights, 0.0))
+        width = self.quantile * math.sqrt(max(self.covariances(weights), 0.0))
         value = constant + float(weights @ self.values)
         return _within(value, value - width, value + width, bounds)
 
@@ -127,7 +131,7 @@ class NoisyNumbers:
         vectors = np.array([above, below])
         (a, b) = vectors @ self.values
         square = self.quantile**2
-        (aa, ab), (_, bb) = square * (self.covariance.times(vectors) @ vectors.T)
+        (aa, ab), (_, bb) = square * self.covariances(vectors)
         lead = b * b - bb
         middle = a * b - ab
         last = a * a - aa

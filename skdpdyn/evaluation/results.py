@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skdpdyn.core.noise import source_of
+from skdpdyn.evaluation.bins import joined_bins
+from skdpdyn.evaluation.curves import PrivateCalibrationDisplay, PrivateRocCurveDisplay
 from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
 from skdpdyn.exceptions import optional
 from skdpdyn.privacy import privacy_report
@@ -211,8 +213,8 @@ class ScoreEvaluation(_OfLabels):
     threshold. Metrics are those of probabilities that are rounded to bins: accuracy, recall and
     precision are exact at the edges of bins, where thresholds are. Intervals for the population
     are on the safe side where records are persons. Labels that are neither class count as wrong in
-    the accuracy, and with 3 log 2 in the log loss; all other metrics but the prevalence are of the
-    records of the two classes.
+    the accuracy, with 3 log 2 in the log loss and with 1 in the Brier score; all other metrics but
+    the prevalence are of the records of the two classes.
 
     Parameters
     ----------
@@ -236,13 +238,15 @@ class ScoreEvaluation(_OfLabels):
         Leaks that ``privacy_`` does not cover: a seed.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
         Whether intervals hold the metrics of these records, or of their population.
-    thresholds : ndarray of shape (n_bins - 1,)
-        Edges between the bins; released where they were not given.
+    thresholds : ndarray of shape (n_thresholds,)
+        Where metrics have the least noise: the edges between all bins, or those that were given.
+    edges : ndarray of shape (n_bins - 1,)
+        Probabilities between the bins, released; the thresholds are among them.
     middles : ndarray of shape (n_bins,)
-        A probability in each bin, which stands for all of it: its middle, or released medians.
-    losses : ndarray of shape (2, n_bins)
-        Mean log loss of each label in each bin: of probabilities that are spread evenly within it,
-        or as released counts say, and that are right there.
+        The median probability in each bin, released.
+    losses, squares : ndarray of shape (2, n_bins)
+        Mean log loss and squared error of each label in each bin: of the released distribution of
+        probabilities in it, and as sure as the counts of all bins say that they should be.
 
     Examples
     --------
@@ -257,8 +261,10 @@ class ScoreEvaluation(_OfLabels):
     """
 
     thresholds: np.ndarray
+    edges: np.ndarray
     middles: np.ndarray
     losses: np.ndarray
+    squares: np.ndarray
 
     @property
     def population(self) -> Self | None:
@@ -293,6 +299,11 @@ class ScoreEvaluation(_OfLabels):
     def log_loss(self) -> Estimate:
         """Return the mean log loss, from the mean loss in each bin by label."""
         return self.mean(np.append(self.losses, 3 * math.log(2)), (0.0, math.inf))
+
+    @property
+    def brier_score(self) -> Estimate:
+        """Return the mean squared error of the probability, from the mean in each bin by label."""
+        return self.mean(np.append(self.squares, 1.0), (0.0, 1.0))
 
     @property
     def prevalence(self) -> Estimate:
@@ -376,15 +387,16 @@ class ScoreEvaluation(_OfLabels):
             passed = np.maximum.accumulate(np.clip(passed, 0, 1))
             rates.append(np.concatenate([[0.0], passed[:-1], [1.0]]))
         fpr, tpr = rates
-        return fpr, tpr, np.concatenate([[1.0], self.thresholds[::-1], [0.0]])
+        return fpr, tpr, np.concatenate([[1.0], self.edges[::-1], [0.0]])
 
-    def calibration_curve(self, n_groups: int = 8) -> tuple[np.ndarray, list[Estimate]]:
+    def calibration_curve(self, n_groups: int | None = None) -> tuple[np.ndarray, list[Estimate]]:
         """Return how often the second class occurs where it is predicted with a probability.
 
         Parameters
         ----------
-        n_groups : int, default=8
-            Number of groups that neighbouring bins are joined to, a divisor of their number.
+        n_groups : int or None, default=None
+            Number of groups that the neighbouring bins between ``thresholds`` are joined to, of as
+            many each as can be. None: 8, or all bins if they are fewer.
 
         Returns
         -------
@@ -393,26 +405,53 @@ class ScoreEvaluation(_OfLabels):
         observed : list of Estimate
             Part of the second class in each group; NaN where there are too few records.
         """
-        middle = self.middles
         n_bins = self.thresholds.size + 1
-        if n_groups not in [k for k in range(1, n_bins + 1) if n_bins % k == 0]:
+        n_groups = min(8, n_bins) if n_groups is None else n_groups
+        if n_groups not in range(1, n_bins + 1):
             raise ValueError(
-                f"n_groups={quoted(n_groups)} must be a divisor of {n_bins}, the number of bins"
+                f"n_groups={quoted(n_groups)} must be a whole number from 1 to {n_bins}, the "
+                "number of bins between thresholds"
             )
-        size = n_bins // n_groups
+        bins = joined_bins(self.edges, self.thresholds)
         predicted = []
         observed = []
-        for first in range(0, n_bins, size):
-            inside = np.zeros((2, n_bins))
-            inside[:, first : first + size] = 1
-            positive = inside.copy()
-            positive[0] = 0
+        for group in np.array_split(np.arange(n_bins), n_groups):
+            part = np.isin(bins, group)
+            inside = np.tile(1.0 * part, (2, 1))
+            positive = inside * [[0.0], [1.0]]
             observed.append(self.noisy.ratio(np.append(positive, 0.0), np.append(inside, 0.0)))
-            part = slice(first, first + size)
             counts = np.maximum(sum(self._by_label())[part], 0)
-            counts = counts if counts.any() else np.ones(size)
-            predicted.append(counts @ middle[part] / counts.sum())
+            counts = counts if counts.any() else np.ones(counts.size)
+            predicted.append(counts @ self.middles[part] / counts.sum())
         return np.array(predicted), observed
+
+    def plot_roc(self, **options: Any) -> PrivateRocCurveDisplay:
+        """Draw the ROC curve with the intervals of its points.
+
+        Parameters
+        ----------
+        **options : dict
+            Options of `PrivateRocCurveDisplay.from_evaluation`.
+
+        Returns
+        -------
+        PrivateRocCurveDisplay
+        """
+        return PrivateRocCurveDisplay.from_evaluation(self, **options)
+
+    def plot_calibration(self, **options: Any) -> PrivateCalibrationDisplay:
+        """Draw how often the second class occurs where it is predicted, with intervals.
+
+        Parameters
+        ----------
+        **options : dict
+            Options of `PrivateCalibrationDisplay.from_evaluation`.
+
+        Returns
+        -------
+        PrivateCalibrationDisplay
+        """
+        return PrivateCalibrationDisplay.from_evaluation(self, **options)
 
     def metrics(self) -> dict[str, Estimate]:
         """Return the metrics of the table by name, at the threshold 1/2 if that is one.
@@ -425,6 +464,7 @@ class ScoreEvaluation(_OfLabels):
             "accuracy": self.accuracy,
             "ROC AUC": self.roc_auc,
             "log loss": self.log_loss,
+            "Brier score": self.brier_score,
             "recall": self.recall(),
             "precision": self.precision(),
             "prevalence": self.prevalence,
@@ -435,17 +475,17 @@ class ScoreEvaluation(_OfLabels):
 
     def _select(self, first, label):
         """Return the weights that sum one label's counts from a bin on."""
-        weights = np.zeros((2, self.thresholds.size + 1))
+        weights = np.zeros((2, self.edges.size + 1))
         weights[label, first:] = 1
         return np.append(weights, 0.0)
 
     def _first_bin(self, threshold):
         """Return the first bin above a threshold."""
         if threshold is None:
-            half = np.flatnonzero(self.thresholds == 0.5)
-            return int(half[0]) + 1 if half.size else (self.thresholds.size + 1) // 2
-        at = int(np.argmin(np.abs(self.thresholds - as_float(threshold))))
-        if not abs(self.thresholds[at] - as_float(threshold)) <= 1e-9:
+            middle = self.thresholds[self.thresholds.size // 2]
+            threshold = 0.5 if 0.5 in self.thresholds else middle
+        at = int(np.argmin(np.abs(self.edges - as_float(threshold))))
+        if not abs(self.edges[at] - as_float(threshold)) <= 1e-9:
             raise ValueError(
                 f"threshold={quoted(threshold)} is no edge of a bin: it must be one of "
                 f"{self.thresholds.tolist()}. Give evaluate the thresholds that you need"
@@ -766,6 +806,20 @@ class RateEvaluation(PrivateEvaluation):
             for k in range(10)
         ]
         return self.noisy.values[:10] * self.largest_count, ratios
+
+    def plot_calibration(self, **options: Any) -> PrivateCalibrationDisplay:
+        """Draw observed counts against expected ones, by group, with intervals.
+
+        Parameters
+        ----------
+        **options : dict
+            Options of `PrivateCalibrationDisplay.from_evaluation`.
+
+        Returns
+        -------
+        PrivateCalibrationDisplay
+        """
+        return PrivateCalibrationDisplay.from_evaluation(self, **options)
 
     def _select(self, observed, group=None):
         """Return weights of the sums of a group; None: of all."""

@@ -48,10 +48,11 @@ def evaluate(
     (halves, quarters, ..., single bins), so that sums over many bins have little noise. A record is
     in one bin of each resolution. With r resolutions, replacing a record moves all counts together
     by sqrt(2 r), and dropping one by sqrt(r). Least squares make one histogram of the counts, whose
-    total is the public number of records. A tenth of mu^2 first buys counts in 64 public cells of
+    total is the public number of records. A tenth of mu^2 first buys counts in 128 public cells of
     the log odds, which say where bins of equal numbers of records end: so a rare class has bins
-    where its records are. Labels that the model does not have are a count of their own, told as
-    loud as those of one label are together, so that none adds more.
+    where its records are. The bins between ``thresholds`` are joined of these, and counted at
+    several resolutions too: half of mu^2 pays for them. Labels that the model does not have are a
+    count of their own, told as loud as those of one label are together, so that none adds more.
 
     For more classes, it releases the numbers of records by true and predicted label, and the mean
     of the log losses, each cut off at 3 log(number of classes). Of more than 30 classes, it counts
@@ -101,10 +102,10 @@ def evaluate(
         Probability of a larger loss, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
-    thresholds : array-like of shape (2^k - 1,), default=None
-        Edges of the bins, for two classes: increasing probabilities between 0 and 1. The middle
-        one has the least noise. None: 1/2 and 30 others (62 to 254 of many records), between
-        which there are about equal numbers of records.
+    thresholds : array-like of shape (n_thresholds,), default=None
+        Where recall, precision and accuracy of two classes are asked for: increasing probabilities
+        between 0 and 1. The fewer there are, the less noise. None: at 1/2 and 30 others (62 to 254
+        of many records), between which there are about equal numbers of records.
     target_bounds : tuple (low, high), default=None
         Public bounds that targets and predictions of a regression are clipped to. None: those of
         ``schema``, or of the model; where neither knows any, a part of the budget buys them, at
