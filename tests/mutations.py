@@ -40,6 +40,18 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "several quantiles are clipped together as one is",
+        "lipschitz=norm_of_quantiles(quantiles),",
+        "lipschitz=one[-1].lipschitz * 1.2,",
+        "tests/test_quantile.py -k joint",
+    ),
+    Mutation(
+        "steps of several quantiles that are clipped together contract",
+        "(is_whole and not self.loss.clipped)",
+        "is_whole",
+        "tests/test_quantile.py -k 'composition'",
+    ),
+    Mutation(
         "rows of which noise hides all have a typical length of 0",
         "rms = math.sqrt(max(float(np.sum(variances)), self.softness))",
         "rms = math.sqrt(float(np.sum(variances)))",
@@ -701,7 +713,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a clipped softmax contracts",
-        "return self.n_outputs == 1 or self.clip >=",
+        "is_whole = self.clip >=",
         "return True or self.clip >=",
         "tests/test_objective.py tests/test_noisy_gd.py",
     ),

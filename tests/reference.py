@@ -7,6 +7,9 @@ RESIDUALS = {
     "logistic": lambda raw, y: expit(raw) - y[:, None],
     "squared": lambda raw, y: raw - y[:, None],
     "pinball": lambda raw, y: np.clip((raw - y[:, None] + 0.05) / 0.1, 0.0, 1.0) - 0.9,
+    "pinballs": lambda raw, y: shortened(
+        np.clip((raw - y[:, None] + 0.05) / 0.1, 0.0, 1.0) - [0.1, 0.5, 0.9], 1.07**0.5
+    ),
     "hinge": lambda raw, y: (
         np.where(y, -1, 1)[:, None] * np.clip(1.5 - np.where(y, 1, -1)[:, None] * raw, 0, 1)
     ),

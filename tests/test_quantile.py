@@ -7,9 +7,11 @@ from sklearn.metrics import d2_pinball_score
 
 from skdpdyn import PrivateQuantileRegressor
 from skdpdyn.core import rules
-from skdpdyn.core.losses import PINBALL_WIDTH, pinball
+from skdpdyn.core.losses import PINBALL_WIDTH, pinball, pinballs
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.sealed import opened
 from skdpdyn.data.local import LocalRows
+from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference import private_regression
 from skdpdyn.solvers.steps import Steps, descend
@@ -102,7 +104,76 @@ def test_the_loss_is_that_of_the_quantile(quantile):
     assert max(falls) == pytest.approx(loss.at_zero, abs=1e-3)
 
 
-@pytest.mark.parametrize("quantile", [0.0, 1.0, -0.5, np.nan, "half"])
+SEVERAL = [0.9, 0.1, 0.5]
+
+
+def test_several_quantiles_of_one_fit():
+    """The parts below are right, in the order that was given, and none crosses another."""
+    model = PrivateQuantileRegressor(10.0, quantile=SEVERAL, target_bounds=(-3, 7)).fit(X, Y)
+    predicted = model.predict(X)
+    assert predicted.shape == (len(X), 3)
+    assert model.coef_.shape == (3, 3)
+    assert model.intercept_.shape == (3,)
+    np.testing.assert_allclose(np.mean(Y[:, None] <= predicted, axis=0), SEVERAL, atol=0.02)
+    assert np.all(np.diff(predicted[:, [1, 2, 0]], axis=1) >= 0)
+    score = [
+        d2_pinball_score(Y, column, alpha=one)
+        for one, column in zip(SEVERAL, predicted.T, strict=True)
+    ]
+    assert model.score(X.copy(), Y) == pytest.approx(np.mean(score))
+    raw = X @ model.coef_.T + model.intercept_
+    kept = np.mean(np.all(np.isclose(np.sort(raw, axis=1)[:, [2, 0, 1]], predicted), axis=1))
+    assert kept > 0.5  # rows that are not shortened
+    assert model.privacy_ == model.privacy_cost(*X.shape)
+
+
+def test_predictions_that_would_cross_are_sorted():
+    model = PrivateQuantileRegressor(quantile=SEVERAL, target_bounds=(-3, 7)).fit(X, Y)
+    model.coef_ = np.zeros((3, 3))
+    model.intercept_ = np.array([0.0, 2.0, 1.0])
+    assert model.predict(X[:1]).tolist() == [[2.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("quantiles", [(0.1, 0.5, 0.9), (0.9, 0.1), (0.2, 0.25, 0.3, 0.99)])
+def test_the_joint_clip_is_the_largest_norm_in_order(quantiles):
+    """No derivatives in order are longer, and some are as long; what would cross is clipped."""
+    loss = pinballs(quantiles)
+    n_outputs = len(quantiles)
+    ranks = np.argsort(np.argsort(quantiles))
+    raw = np.sort(np.random.default_rng(0).normal(0, 1, (n_outputs, 5000)), axis=0)
+    out = np.empty(raw.shape)
+    loss.derivative(raw[ranks].copy(), np.zeros(raw.shape[1]), out)
+    norms = np.linalg.norm(out, axis=0)
+    assert norms.max() == pytest.approx(loss.lipschitz, rel=1e-12)
+    far = np.where(np.asarray(quantiles) > 0.5, -9.0, 9.0)  # as wrong as can be
+    loss.derivative(far[:, None].copy(), np.zeros(1), alone := np.empty((n_outputs, 1)))
+    assert np.linalg.norm(alone) > 1.02 * loss.lipschitz
+    objective = Objective(loss, 1, 1, data_norm=1.0, clip=loss.lipschitz, exact=True)
+    gradient = opened(LocalRows(np.ones((1, 1)), np.zeros(1)).gradient(objective, far))
+    assert 0.99 * loss.lipschitz < np.linalg.norm(gradient) <= loss.lipschitz
+
+
+def test_only_composition_holds_for_several_quantiles():
+    objective = Objective(pinballs((0.1, 0.9)), 100, 2, data_norm=1.0, clip=5.0)
+    assert not objective.contracts
+    for bound in ("langevin", "last_iterate"):
+        with pytest.raises(UnsupportedMechanismError):
+            PrivateQuantileRegressor(quantile=SEVERAL, bound=bound, target_bounds=(-3, 7)).fit(X, Y)
+
+
+def test_what_takes_one_quantile_refuses_several():
+    model = PrivateQuantileRegressor(quantile=SEVERAL, target_bounds=(-3, 7)).fit(X, Y)
+    with pytest.raises(NotImplementedError, match="predictions are sorted"):
+        model.to_sklearn()
+    with pytest.raises(ValueError, match=r"PrivateQuantileRegressor.predict returned another"):
+        evaluate(model, X, Y, epsilon=1.0)
+    one = PrivateQuantileRegressor(target_bounds=(-3, 7)).fit(X, Y)
+    np.testing.assert_allclose(one.to_sklearn().predict(X), one.predict(X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "quantile", [0.0, 1.0, -0.5, np.nan, "half", [0.5], [], [0.1, 0.1], [0.1, 1.0]]
+)
 def test_what_is_no_quantile_is_refused(quantile):
     with pytest.raises(ValueError, match="quantile"):
         PrivateQuantileRegressor(quantile=quantile, target_bounds=(0, 1)).fit(X, Y)

@@ -79,6 +79,7 @@ ASKED = {
     "fit, a penalty": {"alpha": 0.05},
     "fit, Langevin's bound": {"bound": "langevin"},
     "fit, a high quantile": {"quantile": 0.9},
+    "fit, several quantiles": {"quantile": [0.1, 0.5, 0.9]},
     "fit, counts": {"loss": "poisson", **COUNTS},
     "fit, no pairs": {"interactions": None},
     "fit, a rising column": {"monotonic_cst": [1, 0]},
@@ -216,7 +217,8 @@ class Way:
     @property
     def expands(self):
         """Whether steps of fresh batches are no contraction: nothing bounds the last iterate."""
-        of_several = self.estimator == "PrivateSoftmaxRegression"
+        together = self.done == "fit, several quantiles"
+        of_several = together or self.estimator == "PrivateSoftmaxRegression"
         return of_several and self.solver == "noisy_sgd"
 
     @property
@@ -294,8 +296,10 @@ REFUSED = {
     ),
     "estimand='rows'": lambda way: way.done == "fit, a mean row" and not _may_move(way),
     "of no convex loss": lambda way: (
-        way.done == "fit, a clip"
-        and way.estimator == "PrivateSoftmaxRegression"
+        (
+            way.done == "fit, several quantiles"
+            or (way.done == "fit, a clip" and way.estimator == "PrivateSoftmaxRegression")
+        )
         and way.solver in ("objective_perturbation", "output_perturbation")
     ),
     "Jacobian alone": lambda way: (

@@ -7,8 +7,8 @@ instance of `Loss` with its suprema.
 
 import dis
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
@@ -225,6 +225,9 @@ class Loss:
         and exponentials.
     link : Link or None, default=None
         Which expectations raw predictions stand for. None: for none, but a place or a side.
+    separate : bool, default=False
+        Whether the loss is the sum of a loss of each output, so that training takes the time of
+        one.
     kink : float or None, default=None
         Half-width of a smoothed kink, for a loss that is c times itself of raw predictions and
         targets divided by c, but for a kink c times as wide: training narrows it step by step.
@@ -253,6 +256,7 @@ class Loss:
     typical: float | None = None
     rounding: float | None = None
     link: Link | None = None
+    separate: bool = False
     kink: float | None = None
     apart: float = math.inf
 
@@ -444,6 +448,71 @@ def pinball(quantile: float) -> Loss:
 
 
 @cache
+def _pinballs_residual(quantiles):
+    """Return the derivatives of the smoothed pinball losses of some quantiles."""
+
+    def residual(raw_prediction, y, out):
+        for k in range(len(quantiles)):
+            for i in range(y.size):
+                share = (raw_prediction[k, i] - y[i] + PINBALL_WIDTH) * (0.5 / PINBALL_WIDTH)
+                share = share if share > 0.0 else 0.0  # NaN becomes 0
+                out[k, i] = (share if share < 1.0 else 1.0) - quantiles[k]
+
+    return residual
+
+
+def norm_of_quantiles(quantiles: Sequence[float]) -> float:
+    """Return the largest norm of the derivatives of pinball losses at predictions in order.
+
+    That of the quantile q is F - q, with F in [0, 1] and no smaller for a larger prediction. The
+    largest norm over all F in order is at a corner: 1 for the highest quantiles, 0 for the others.
+    """
+    in_order = sorted(quantiles)
+    return math.sqrt(
+        max(
+            sum(q**2 for q in in_order[:k]) + sum((1 - q) ** 2 for q in in_order[k:])
+            for k in range(len(in_order) + 1)
+        )
+    )
+
+
+@cache
+def pinballs(quantiles: tuple[float, ...]) -> Loss:
+    """Return the sum of the pinball losses of several quantiles, an output each.
+
+    All kinks are as wide. The derivatives of a row are clipped together at the largest norm that
+    they have where predictions are in order, 1.034 for .1, .5 and .9 where each alone may have .9:
+    rows whose predictions cross are clipped alone. This is the gradient of no convex function, so
+    that nothing but composition holds.
+
+    Parameters
+    ----------
+    quantiles : tuple of float
+        Several numbers in (0, 1).
+
+    Returns
+    -------
+    Loss
+    """
+    one = [pinball(quantile) for quantile in quantiles]
+    if len(one) == 1:
+        return one[0]
+    return replace(
+        one[0],
+        name="pinballs",
+        derivative=_pinballs_residual(tuple(map(float, quantiles))),
+        n_outputs=len(one),
+        rank=len(one),
+        trace=len(one) * one[0].smoothness,
+        at_zero=math.fsum(loss.at_zero for loss in one),
+        lipschitz=norm_of_quantiles(quantiles),
+        clipped=True,
+        rounding=len(one) * 8.0,
+        separate=True,
+    )
+
+
+@cache
 def _below_residual(quantile):
     """Return the derivative of the pinball loss of a quantile, without a smoothed kink."""
 
@@ -471,4 +540,5 @@ def below(quantile: float) -> Loss:
 
 
 LOSSES = (logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5), pinball(0.9))
-"""One of each loss, and softmax in two sizes, for the conformance tests."""
+LOSSES += (pinballs((0.1, 0.5, 0.9)),)
+"""One of each loss, and those of several outputs in two sizes, for the conformance tests."""

@@ -127,7 +127,18 @@ class Objective:
     @property
     def contracts(self) -> bool:
         """Whether a short gradient step is a contraction."""
-        return self.n_outputs == 1 or self.clip >= self.loss.lipschitz * self.row_norm
+        is_whole = self.clip >= self.loss.lipschitz * self.row_norm
+        return self.n_outputs == 1 or (is_whole and not self.loss.clipped)
+
+    @property
+    def n_together(self) -> int:
+        """Number of outputs that are learnt together."""
+        return 1 if self.loss.separate else self.n_outputs
+
+    @property
+    def n_at_once(self) -> int:
+        """Number of parameters that are learnt together."""
+        return self.n_parameters * self.n_together // self.n_outputs
 
     @property
     def smoothness(self) -> float | None:

@@ -1,10 +1,15 @@
 """Private quantile regression."""
 
+from functools import partial
+from importlib import import_module
 from typing import Any
 
-from skdpdyn.core.losses import pinball
+import numpy as np
+
+from skdpdyn.core.losses import pinballs
 from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.training.base import scored
+from skdpdyn.privacy.checks import checked_number, quoted
+from skdpdyn.training.base import by_blocks, scored
 from skdpdyn.training.family import Family
 from skdpdyn.training.parameters import answering
 from skdpdyn.training.parts import NumberUnits
@@ -12,25 +17,86 @@ from skdpdyn.training.targets import Numbers
 
 
 class QuantileUnits(NumberUnits):
-    """The units of numbers, of which a quantile of residuals is bought, no mean."""
+    """The units of numbers, of which quantiles of residuals are bought, no mean."""
 
-    def __init__(self, quantile: float) -> None:
-        self.quantile = quantile
+    def __init__(self, quantiles: tuple[float, ...]) -> None:
+        self.quantiles = quantiles
 
     def calibration_share(self, request):
         """See `TargetUnits.calibration_share`: nothing."""
         return 0.0
 
 
+def quantiles_of(quantile: Any) -> tuple[float, ...]:
+    """Return the numbers that the parameter names, one or several different ones.
+
+    Raises
+    ------
+    ValueError
+        If they are not in (0, 1), or not different.
+    """
+    several = isinstance(quantile, list | tuple | np.ndarray)
+    found = tuple(
+        checked_number(one, "quantile", lambda q: 0 < q < 1, "a number in (0, 1)")
+        for one in (quantile if several else [quantile])
+    )
+    if several and not 1 < len(found) == len(set(found)):
+        raise ValueError(
+            f"quantile={quoted(quantile)} must be a number in (0, 1), or several different ones"
+        )
+    return found
+
+
+def family_of_quantiles(quantile: Any) -> Family:
+    """Return the family of a quantile, or of several in one fit."""
+    quantiles = quantiles_of(quantile)
+    loss = pinballs(quantiles)
+
+    def twin():
+        if len(quantiles) > 1:
+            raise NotImplementedError(
+                f"quantile={list(quantiles)}: predictions are sorted, which no model of "
+                "scikit-learn does. Fit a model for each"
+            )
+        model = import_module("sklearn.linear_model").QuantileRegressor
+        return model(quantile=quantiles[0], alpha=0.0)
+
+    return Family(
+        loss,
+        Numbers(),
+        clip=lambda n_parameters, strength: loss.lipschitz,
+        units=QuantileUnits(quantiles),
+        twin=twin,
+    )
+
+
+def in_order(raw: np.ndarray, quantile: Any) -> np.ndarray:
+    """Return raw predictions of several quantiles so that none crosses another."""
+    if raw.ndim == 1:
+        return raw
+    return np.sort(raw, axis=1)[:, np.argsort(np.argsort(quantile))]
+
+
+def d2_of_quantiles(quantile: Any, y: Any, predicted: Any, sample_weight: Any = None) -> float:
+    """Return D^2 of the pinball loss, its mean over several quantiles."""
+    from sklearn.metrics import d2_pinball_score  # slow to load
+
+    columns = np.reshape(predicted, (len(predicted), -1)).T
+    return float(
+        np.mean(
+            [
+                d2_pinball_score(y, column, sample_weight=sample_weight, alpha=one)
+                for one, column in zip(quantiles_of(quantile), columns, strict=True)
+            ]
+        )
+    )
+
+
 class _FamilyOfQuantile:
-    """The family of an estimator's own quantile; of a class, that of the median."""
+    """The family of an estimator's own quantiles; of a class, that of the median."""
 
     def __get__(self, model, owner):
-        quantile = 0.5 if model is None else model.quantile
-        loss = pinball(quantile)
-        return Family(
-            loss, Numbers(), clip=lambda strength, *_: loss.lipschitz, units=QuantileUnits(quantile)
-        )
+        return family_of_quantiles(0.5 if model is None else model.quantile)
 
 
 class PrivateQuantileRegressor(PrivateLinearRegressor):
@@ -45,16 +111,22 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
 
     Parameters
     ----------
-    quantile : float, default=0.5
+    quantile : float or sequence of float, default=0.5
         The part of the targets that is to lie below the prediction, in (0, 1). 0.5: the median.
+        Several different ones are learnt in one fit: its noise is that of one whose clip is the
+        root of the largest sum of q^2 over the lowest quantiles and (1 - q)^2 over all others,
+        1.034 for .1, .5 and .9, where one of .9 has .9. The cost is then that of composition.
+        Predictions are sorted, so that none crosses another, and the score is a mean.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
         ``data_norm``. "auto": the largest gradient; a smaller one would move the quantile.
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
+    coef_ : ndarray of shape (n_features,), or (n_quantiles, n_features)
         Coefficients, for rows within ``data_norm``, in units of the target.
+    intercept_ : float, or ndarray of shape (n_quantiles,)
+        Intercept.
 
     References
     ----------
@@ -71,6 +143,8 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
     >>> model = PrivateQuantileRegressor(quantile=0.9, target_bounds=(-5.0, 5.0)).fit(X, y)
     >>> bool(0.86 < np.mean(y <= model.predict(X)) < 0.94), round(model.epsilon_, 6)
     (True, 1.0)
+    >>> model.set_params(quantile=[0.1, 0.5, 0.9]).fit(X, y).predict(X).shape
+    (20000, 3)
     """
 
     family = _FamilyOfQuantile()  # type: ignore[assignment]
@@ -81,7 +155,7 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
         epsilon: float = 1.0,
         delta: float | str = "auto",
         *,
-        quantile: float = 0.5,
+        quantile: Any = 0.5,
         alpha: float | str = "auto",
         bounds: Any = "auto",
         data_norm: float | str = "auto",
@@ -123,10 +197,27 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
         )
         self.quantile = quantile
 
+    @by_blocks
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict quantiles of targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or (n_samples, n_quantiles)
+            Of several quantiles in the order that they were given in, sorted by their size.
+        """
+        return in_order(self._raw_predictions(X), self.quantile)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return D^2 of the pinball loss, without noise: for data that need no privacy.
 
-        The reference is the best prediction that is the same for all rows.
+        The reference is the best prediction that is the same for all rows. Of several quantiles it
+        is the mean.
 
         Parameters
         ----------
@@ -141,9 +232,5 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
         -------
         float
         """
-        from sklearn.metrics import d2_pinball_score  # slow to load
-
-        def d2(y, predicted, sample_weight):
-            return d2_pinball_score(y, predicted, sample_weight=sample_weight, alpha=self.quantile)
-
+        d2 = partial(d2_of_quantiles, self.quantile)
         return scored(d2, y, self.predict(X), sample_weight)

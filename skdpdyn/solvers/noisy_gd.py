@@ -48,11 +48,11 @@ def conditioned_time(objective: Objective, mu: float, adjacency: Adjacency) -> f
     In units in which the loss of one output has the logistic one's curvature, 1/4, and that of
     several softmax's, 1/2.
     """
-    unit = math.sqrt((0.25 if objective.n_outputs == 1 else 0.5) / objective.typical)
+    n_outputs = objective.n_together
+    unit = math.sqrt((0.25 if n_outputs == 1 else 0.5) / objective.typical)
     strength = rules.strength_of(objective.n_samples, mu, adjacency)
-    n_outputs = objective.n_outputs
     is_bounded = math.isfinite(objective.loss.lipschitz)
-    factor = rules.training_time(strength, objective.n_parameters, n_outputs, is_bounded)
+    factor = rules.training_time(strength, objective.n_at_once, n_outputs, is_bounded)
     factor *= _left_to_learn(objective, strength)
     return unit * factor * strength / objective.lipschitz
 
@@ -412,9 +412,10 @@ def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> 
             f"step_size={step_size:g}: n_steps='theorem4' has one of its own. Use step_size='auto'"
         )
     if not objective.contracts:
+        loss = objective.loss
         raise CalibrationError(
-            "n_steps='theorem4' needs steps that contract, and a clipped softmax has none: use "
-            f"clip={objective.loss.lipschitz * objective.row_norm:.6g}"
+            f"n_steps='theorem4' needs steps that contract, and a clipped {loss.name} has none: "
+            f"use clip={loss.lipschitz * objective.row_norm:.6g}"
         )
     step_size, _, steps = _theorem4_schedule(objective, budget)
     if steps > _MOST_CONVERGING:

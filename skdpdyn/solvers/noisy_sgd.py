@@ -279,9 +279,9 @@ class NoisySGD(Solver):
         """Refuse problems that the bounds on one pass do not cover."""
         if not objective.contracts:
             raise ValueError(
-                f"clip={objective.clip:.6g}: a clipped softmax is no contraction, which the "
-                "bounds on one pass need. "
-                f"Use clip='auto', or at least {objective.loss.lipschitz * objective.row_norm:.6g}"
+                f"clip={objective.clip:.6g}: a clipped {objective.loss.name} is no contraction, "
+                "which the bounds on one pass need. Use clip='auto', or at least "
+                f"{objective.loss.lipschitz * objective.row_norm:.6g}, or solver='noisy_gd'"
             )
         if self.radius is None and not objective.alpha > 0:
             raise ValueError(

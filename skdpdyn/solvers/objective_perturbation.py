@@ -118,9 +118,9 @@ class ObjectivePerturbation(Solver):
         checked_choice(self.noise, "noise", ("gaussian", "gamma"))
         if not objective.contracts:
             raise ValueError(
-                f"clip={objective.clip:.6g}: a clipped softmax is the gradient of no convex "
-                "loss, and objective perturbation "
-                "needs one. Use clip='auto'"
+                f"clip={objective.clip:.6g}: a clipped {objective.loss.name} is the gradient of no "
+                "convex loss, and objective perturbation needs one. Use clip='auto', or "
+                "solver='noisy_gd'"
             )
         if not objective.alpha > 0:
             raise ValueError(

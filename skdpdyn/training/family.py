@@ -38,12 +38,12 @@ class TargetUnits(Part):
     ----------
     has_probabilities : bool
         Whether raw predictions are log odds.
-    quantile : float or None
-        The part of the targets that is to lie below raw predictions.
+    quantiles : tuple of float
+        For each output the part of the targets that is to lie below it; (): outputs are others.
     """
 
     has_probabilities = False
-    quantile: float | None = None
+    quantiles: tuple[float, ...] = ()
 
     def loss(self, request: Any) -> Loss:
         """Return the loss of targets in these units, which may be far from 0."""

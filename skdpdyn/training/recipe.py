@@ -252,13 +252,13 @@ class Mapped(Planned):
         """See `Recipe.record`."""
         planned = learning.plan
         facts = learning.facts
-        if not (learning.rows.map.alike and planned.objective.n_outputs == 1):
+        if not (learning.rows.map.alike and planned.objective.n_together == 1):
             facts = replace(facts, enough=math.inf)  # directions are not alike
         training = planned.training
         objective = planned.objective
         if objective.loss.kink is not None:
             strength = rules.strength_of(objective.n_samples, training.mu, training.adjacency)
-            facts = replace(facts, kinks=rules.kinks(strength, objective.n_parameters))
+            facts = replace(facts, kinks=rules.kinks(strength, objective.n_at_once))
         learning.facts = facts
         with_noise = planned.request.solver.adapted(
             objective, training.mu, training.adjacency, facts

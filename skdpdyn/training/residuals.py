@@ -12,9 +12,10 @@ from scipy.special import ndtr, ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import below
-from skdpdyn.core.spending import Share
+from skdpdyn.core.spending import Share, Spending
 from skdpdyn.training.family import Part
 from skdpdyn.training.parts import sums_of_rows
+from skdpdyn.training.values import Learning
 
 COUNTS_BELOW = "quantile of residuals"
 FARTHEST = 1.0
@@ -35,36 +36,51 @@ class QuantileOfResiduals(Part):
     def share(self, request):
         """See `Part.share`."""
         units = request.family.units
-        if not request.fit_intercept or units is None or units.quantile is None:
+        if not request.fit_intercept or units is None or not units.quantiles:
             return {}
-        share = Share(rules.residuals_share(request.strength), rules.COUNTS_OF_RESIDUALS)
-        return {COUNTS_BELOW: share}
+        size = rules.residuals_share(request.strength)
+        return {COUNTS_BELOW: Share(size, len(units.quantiles) * rules.COUNTS_OF_RESIDUALS)}
 
     def learn(self, learning, spending):
         """See `Part.learn`."""
         if COUNTS_BELOW not in spending.shares:
             return
         objective = learning.plan.objective
-        quantile = learning.plan.request.family.units.quantile
         coef, intercept = objective.split(learning.theta)
-        loss = below(quantile)
-        places: list[float] = []
-        parts: list[float] = []
-        shift = 0.0
-        for _ in range(rules.COUNTS_OF_RESIDUALS):
-            total, std = sums_of_rows(
-                COUNTS_BELOW,
-                loss,
-                loss.lipschitz,
-                coef,
-                intercept + shift,
-                learning,
-                spending,
+        quantiles = learning.plan.request.family.units.quantiles
+        for k, quantile in enumerate(quantiles):
+            shift = bought_shift(
+                quantile, coef[k : k + 1], intercept[k : k + 1], learning, spending
             )
-            places.append(shift)
-            parts.append(quantile + float(total[0]) / learning.rows.mass)
-            shift = likely_shift(places, parts, quantile, std / learning.rows.mass)
-        learning.theta[-1] += shift / objective.intercept_scaling
+            learning.theta[k - len(quantiles)] += shift / objective.intercept_scaling
+
+
+def bought_shift(
+    quantile: float,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    learning: Learning,
+    spending: Spending,
+) -> float:
+    """Buy counts below the predictions of one output, and return the shift to its quantile."""
+    loss = below(quantile)
+    places: list[float] = []
+    parts: list[float] = []
+    shift = 0.0
+    for _ in range(rules.COUNTS_OF_RESIDUALS):
+        total, std = sums_of_rows(
+            COUNTS_BELOW,
+            loss,
+            loss.lipschitz,
+            coef,
+            intercept + shift,
+            learning,
+            spending,
+        )
+        places.append(shift)
+        parts.append(quantile + float(total[0]) / learning.rows.mass)
+        shift = likely_shift(places, parts, quantile, std / learning.rows.mass)
+    return shift
 
 
 def likely_shift(places: list[float], parts: list[float], quantile: float, std: float) -> float:

@@ -276,8 +276,11 @@ class Numbers(Targets):
     def published(self, attributes, coef, intercept, centred):
         """See `Targets.published`."""
         centre, half_range = scaling(*attributes["target_bounds_"], centred)
-        coef = coef[0] * coef.dtype.type(half_range)
-        return {"coef_": coef, "intercept_": float(intercept[0]) * half_range + centre}
+        coef = coef * coef.dtype.type(half_range)
+        intercept = intercept.astype(np.float64) * half_range + centre
+        if len(coef) > 1:
+            return {"coef_": coef, "intercept_": intercept}
+        return {"coef_": coef[0], "intercept_": float(intercept[0])}
 
 
 class Counts(Numbers):
