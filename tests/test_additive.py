@@ -24,8 +24,9 @@ from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Cells, opened
 from skdpdyn.core.spending import Spending
 from skdpdyn.data import ParquetRows
-from skdpdyn.data.coded import Coded, CodedRows, shortening
+from skdpdyn.data.coded import Coded, CodedRows
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.lookups import Lookups
 from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import row_norms
@@ -98,9 +99,12 @@ def check_lengths(one, other):
     np.testing.assert_array_equal(found, one.factors()[1][order])
 
 
-@pytest.mark.parametrize("rich", [False, True])
-def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
+@pytest.mark.parametrize(("rich", "has_tables"), [(False, False), (False, True), (True, True)])
+def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich, has_tables, monkeypatch):
+    """With a table for each two columns, and where expanded rows are multiplied sooner."""
     expansion = expansion_of(rich)
+    if not rich:
+        monkeypatch.setattr(CodedRows, "_has_tables", has_tables)
     codes = codes_of(expansion)
     rows = expansion.expanded(codes)
     coef = RNG.standard_normal(expansion.n_features)
@@ -127,13 +131,18 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich):
             found, expected = (opened(rows.second_moment(constant)) for rows in (one, other))
             expected *= 1.0 if constant or weights is whole else inside
             np.testing.assert_allclose(found, expected, atol=1e-7)
+        if given.is_diagonal:
+            found, expected = (opened(rows.column_squares()) for rows in (one, other))
+            np.testing.assert_allclose(found, expected, rtol=1e-7)
         check_lengths(one, other)
     if rich:
         with pytest.raises(ValueError, match="mixes features of two blocks"):
-            shortening(cells, given)
+            Lookups(expansion, given, expansion.cells(coef)[None], centre[None], ())
     np.testing.assert_allclose(
         opened(one.column_sums(1.0)), opened(other.column_sums(1.0)), atol=1e-12
     )
+    grid = np.linspace(0, 3, 20) + 1e-6
+    np.testing.assert_array_equal(*(opened(rows.counts("norms", grid)) for rows in (one, other)))
     assert pickle.loads(pickle.dumps(expansion)) == expansion
 
 
@@ -517,9 +526,8 @@ def test_shapes_are_what_explains_rows():
     shapes = RICH.shapes_
     rows = read_cells(RICH, FRAME)
     given = RICH.conditioning_.row_map
-    factors = shortening(rows, given)
-    np.testing.assert_allclose(factors, given.factors(rows.toarray())[0] * given.norm)
-    assert 0.1 < np.mean(factors < 1) < 0.9
+    factors = given.factors(rows.toarray())[0] * given.norm
+    assert 0.1 < np.mean(factors < 1 - 1e-6) < 0.9
     for k, name in enumerate(RICH.terms_[1:], 1):
         shape = shapes[name]
         if isinstance(shape.grid, tuple):

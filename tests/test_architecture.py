@@ -52,7 +52,7 @@ LAYERS = {
     (6, 2): "core/expansion core/losses core/noise kernels/gradients",
     (6, 3): "core/objective core/schema kernels/statistics",
     (6, 4): "core/rounding data/cluster/__init__ training/sources",
-    (6, 5): "data/rows",
+    (6, 5): "data/rows kernels/products",
     (6, 6): "data/persons data/row_map kernels/*",
     (6, 7): "data/base data/products",
     (6, 8): "core/spending data/local",

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from skdpdyn.core.columns import NUMBER, apart, key_of, numbers_in, other_key, value_of
 from skdpdyn.kernels.cells import write_products, write_terms
@@ -213,6 +214,22 @@ def levels_in(values: Any) -> tuple[Levels, np.ndarray]:
     return column, np.array(cells, dtype=np.intp)[of_values]
 
 
+def weighted_squares(table: Any, centre: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the weighted sums of squares of each cell's features less a centre.
+
+    Parameters
+    ----------
+    table : ndarray or sparse matrix of shape (n_cells, n_features)
+        Features of cells; a sparse one is the identity matrix.
+    centre, weights : ndarray of shape (n_features,)
+        Centre, and weights of squares.
+    """
+    if not sparse.issparse(table):
+        return np.square(table - centre) @ weights
+    absent = weights * np.square(centre)
+    return weights * np.square(1 - centre) + (absent.sum() - absent)
+
+
 def _distribution(parts, std, least, deviations):
     """Return the part of the records below the middle of each cell; cells of noise are merged."""
     ends = [0]
@@ -261,8 +278,11 @@ class PairProducts:
         return np.column_stack([-centre[self.features], np.diag(self.weights)])
 
     def squares(self, weights: np.ndarray, centre: np.ndarray) -> np.ndarray:
-        """Return squared lengths of W v of the products v, less their centre, at each two cells."""
-        turned = weights[np.ix_(self.features, self.features)] @ self._moved(centre)
+        """Return squared lengths of W v of the products v, less their centre, at each two cells.
+
+        ``weights`` are the block of W for these features.
+        """
+        turned = weights @ self._moved(centre)
         of_two = turned.T @ turned
         of_two = of_two[self.first, self.second] * np.where(self.first == self.second, 1.0, 2.0)
         return (self.left * of_two) @ self.right.T
@@ -383,10 +403,12 @@ class Expansion:
     # --- tables -----------------------------------------------------------------------------------
 
     @cached_property
-    def tables(self) -> list[np.ndarray]:
-        """For each column, the features of each cell."""
+    def tables(self) -> list[Any]:
+        """For each column, the features of each cell; of levels, a sparse identity matrix."""
         return [
-            np.eye(column.n_cells) if isinstance(column, Levels) else self._of_numbers(j)
+            sparse.eye(column.n_cells, format="csr")
+            if isinstance(column, Levels)
+            else self._of_numbers(j)
             for j, column in enumerate(self.columns)
         ]
 
@@ -524,8 +546,12 @@ class Expansion:
     def expanded(self, codes: np.ndarray) -> np.ndarray:
         """Return the features of rows that are given as cells, shape (n_rows, n_features)."""
         rows = np.empty((len(codes), self.n_features))
-        for j, table in enumerate(self.tables):
-            np.take(table, codes[:, j], axis=0, out=rows[:, self.slices[j]], mode="clip")
+        for j, (part, table) in enumerate(zip(self.slices, self.tables, strict=False)):
+            if isinstance(self.columns[j], Levels):
+                rows[:, part] = 0.0
+                rows[np.arange(len(codes)), part.start + codes[:, j].astype(np.intp)] = 1.0
+            else:
+                np.take(table, codes[:, j], axis=0, out=rows[:, part], mode="clip")
         rows[:, sum(self.widths) :] = self.products(codes)
         return rows
 

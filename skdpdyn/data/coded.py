@@ -2,24 +2,26 @@
 
 import copy
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from skdpdyn.core.expansion import Expansion
+from skdpdyn.core.expansion import Expansion, weighted_squares
 from skdpdyn.core.sealed import Cells
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.kernels.cells import add_cells, count_cells
-from skdpdyn.kernels.statistics import COUNTS, OUTER, SUM, Statistic
+from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, SUM, Statistic
 from skdpdyn.kernels.sums import Total
 from skdpdyn.support.blas import in_threads, one_blas_thread
 
 _AT_ONCE = 2048  # rows that are expanded, or summed, at a time
+_MOST_EXPANDED = 1 << 23  # numbers of them: 64 MB
 _LOOKED_UP = 1 << 15  # rows that are looked up in tables at a time
 _EPS = np.finfo(np.float64).eps
 
@@ -65,26 +67,71 @@ class Coded:
         return self.toarray().astype(dtype, copy=False)
 
 
-def shortening(cells: Coded, row_map: RowMap, fixed: Collection[int] = ()) -> np.ndarray:
-    """Return the factor that each row of cells is shortened by under a map, at most 1.
+def tables_of_squares(
+    expansion: Expansion, row_map: RowMap, fixed: Collection[int] = (), products: bool = True
+) -> Iterator[tuple[np.ndarray, dict[int, np.ndarray]]]:
+    """Yield tables of squared lengths of rows under a map, but for the lowest products of pairs.
+
+    For each column, those of its cells, and by the number of a later column those of the cells of
+    both, where they are not all 0.
 
     Parameters
     ----------
-    cells : Coded
-        Rows.
+    expansion : Expansion
+        Tables of features.
     row_map : RowMap
-        The map. No row of these tables is beyond its radius.
+        The map, which mixes no features beyond those of each block.
     fixed : collection of int, default=()
-        Columns that count as if they were at the map's centre: no factor depends on them.
+        Columns that count as if they were at the map's centre.
+    products : bool, default=True
+        Whether products of pairs beyond the lowest count.
     """
-    rows = CodedRows(cells, map=row_map)
-    if not rows.mixes_blocks():
-        raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
-    tables, centre = rows.moved()
-    tables = [table * (j not in fixed) for j, table in enumerate(tables)]
-    with one_blas_thread():
-        squares = rows._squares(tables, centre)
-    return row_map.norm / np.sqrt(np.maximum(squares, row_map.norm**2))
+    tails = expansion.tails() if products else {}
+    centre = centre_of(expansion, row_map)
+    slices = expansion.slices
+    moved = []
+    if not row_map.is_diagonal:
+        moved = moved_tables(expansion, row_map, fixed)
+        gram = row_map.block(expansion.blocks[0])
+        gram = gram.T @ gram
+    for i in range(len(expansion.columns)):
+        if row_map.is_diagonal:
+            part = slices[i]
+            squares = np.square(row_map.weights[part])
+            alone = weighted_squares(expansion.tables[i], centre[part], squares) * (i not in fixed)
+        else:
+            alone = np.sum(moved[i] @ gram[slices[i], slices[i]] * moved[i], axis=1)
+        of_two = {}
+        for j in range(i + 1, len(moved)):
+            of_two[j] = moved[i] @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
+        for (first, j), tail in tails.items():
+            if first == i:
+                squares = tail.squares(row_map.block(tail.features), centre)
+                of_two[j] = of_two[j] + squares if j in of_two else squares
+        yield alone, of_two
+
+
+def moved_tables(
+    expansion: Expansion, row_map: RowMap, fixed: Collection[int] = ()
+) -> list[np.ndarray]:
+    """Return tables of features of columns less their centre; 0 where a column is ``fixed``."""
+    centre = centre_of(expansion, row_map)
+    parts = zip(expansion.tables, expansion.slices, strict=False)
+    dense = (
+        (table.toarray() if sparse.issparse(table) else table) - centre[part]
+        for table, part in parts
+    )
+    return [table * (j not in fixed) for j, table in enumerate(dense)]
+
+
+def centre_of(expansion: Expansion, row_map: RowMap) -> np.ndarray:
+    """Return the centre of a map of expanded rows."""
+    return np.zeros(expansion.n_features) if row_map.centre is None else row_map.centre
+
+
+def mixes_blocks(expansion: Expansion, row_map: RowMap) -> bool:
+    """Return whether a map mixes features beyond those of each block."""
+    return not row_map.is_diagonal and bool(np.any(row_map.weights[~expansion.mixed]))
 
 
 class CodedRows(LocalRows):
@@ -110,13 +157,24 @@ class CodedRows(LocalRows):
         if statistic.source == "rows" and statistic.kind == SUM and self._within(statistic.radius):
             return self._column_sums()
         if (
+            statistic.source == "rows"
+            and statistic.kind == COUNTS
+            and self._within(statistic.radius)
+            and not self.expansion.pairs
+        ):
+            ones = np.ones(self.shape[1])
+            rows: Any = self.with_map(RowMap(None, ones, norm=1.0, radius=self.expansion.row_norm))
+            return rows._length_counts(statistic)
+        if (
             statistic.source == "mapped"
             and not statistic.constant
             and self._within(self.map.radius)
         ):
             if statistic.kind == COUNTS:
                 return self._length_counts(statistic)
-            if statistic.kind == OUTER and self.mixes_blocks():
+            if statistic.kind == SQUARES and self._is_separate:
+                return self._column_squares()
+            if statistic.kind == OUTER and self._has_tables:
                 with one_blas_thread():
                     return self._second_moment()
         return super().summed(statistic)
@@ -126,8 +184,9 @@ class CodedRows(LocalRows):
         if statistic.source == "targets":
             super().add_to(total, statistic, edges)
             return
-        for first in range(int(edges[0]), int(edges[-1]), _AT_ONCE):
-            part = self.part(first, min(first + _AT_ONCE, int(edges[-1])))
+        at_once = self._at_once
+        for first in range(int(edges[0]), int(edges[-1]), at_once):
+            part = self.part(first, min(first + at_once, int(edges[-1])))
             weight = part.weight if part.weight.size else None
             rows = LocalRows(part.X.toarray(), part.y, weight, self.map)
             rows.add_to(total, replace(statistic, keep=False), np.array([0, len(part.X)]))
@@ -138,9 +197,33 @@ class CodedRows(LocalRows):
         """Return whether all rows are in this ball, whatever their cells, also after rounding."""
         return self.expansion.row_norm <= radius
 
-    def mixes_blocks(self) -> bool:
-        """Return whether the map mixes no features beyond those of each block."""
-        return self.map.is_diagonal or not np.any(self.map.weights[~self.expansion.mixed])
+    @property
+    def _at_once(self):
+        """How many rows are expanded at a time: a public number."""
+        return max(1, min(_AT_ONCE, _MOST_EXPANDED // self.expansion.n_features))
+
+    @property
+    def _is_separate(self):
+        """Whether a row's length is a sum of numbers of its cells alone."""
+        return self.map.is_diagonal and not self.expansion.pairs
+
+    @property
+    def _has_tables(self):
+        """Whether sums are made by a table for each two columns: by public numbers alone.
+
+        Such a table takes as long as some 45 products for each of its cells, and to look it up some
+        60 products a row. Of few features a column it takes longer than products of expanded rows.
+        """
+        expansion = self.expansion
+        if mixes_blocks(expansion, self.map):
+            return False
+        if expansion.pairs:
+            return True
+        sizes = np.diff(expansion.starts).astype(np.float64)
+        n_pairs = sizes.size * (sizes.size - 1) / 2
+        of_tables = 45 * (np.sum(sizes) ** 2 - np.sum(sizes**2)) / 2
+        of_expanded = self.n_records * (float(expansion.n_features) ** 2 - 60 * n_pairs)
+        return of_tables < of_expanded
 
     def sum_rounding(self) -> float:
         """See `Rows.sum_rounding`.
@@ -152,7 +235,7 @@ class CodedRows(LocalRows):
         of a weight on both sides: that is four eps/2 of each term, of the 64.
         """
         expansion = self.expansion
-        n_blocks = self.n_records * self.most_rows / _AT_ONCE
+        n_blocks = self.n_records * self.most_rows / self._at_once
         n_terms = _AT_ONCE + n_blocks + expansion.n_cells + 4 * expansion.n_features + 64
         spread = 1.0 if self.map is None else self.map.spread
         rounding = super().sum_rounding() + 2 * self.n_records * n_terms * _EPS * spread**2
@@ -210,24 +293,17 @@ class CodedRows(LocalRows):
         count_cells(self.X.codes, i, j, counts.shape[1], weight, counts.reshape(-1))
         return counts
 
-    def moved(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return tables of features of columns less their centre, and the centre of all."""
-        expansion = self.expansion
-        centre = self.map.centre
-        centre = np.zeros(expansion.n_features) if centre is None else centre
-        parts = zip(expansion.tables, expansion.slices, strict=False)
-        return [table - centre[part] for table, part in parts], centre
-
     def _lengths(self, data_norm):
         """See `LocalRows._lengths`: by tables where no row is scaled into a ball."""
         if self.map is None or data_norm != 1 or not self._within(self.map.radius):
             return super()._lengths(data_norm)
-        if not self.mixes_blocks():
-            return super()._lengths(data_norm)
         if (lengths := self._take_cached()) is not None:
             return lengths
+        if not (self._is_separate or self._has_tables):
+            ball = self.map.ball(self.X)._replace(radius=math.inf)
+            return numbers_of_rows(self.X, ball, self.map.centre, self.map.weights)
         with one_blas_thread():
-            squares = self._squares(*self.moved())
+            squares = self._squares()
         squares += self._rounding_of_squares()
         return np.ones(squares.size), np.sqrt(squares, out=squares)
 
@@ -251,29 +327,19 @@ class CodedRows(LocalRows):
         n_terms = 8 * self.shape[1] * (m + 8) * math.sqrt(m + 1) + 4 * n_columns**2
         return n_terms * _EPS * (self.map.spread * self.map.norm) ** 2
 
-    def _squares(self, moved, centre):
-        """Return squared lengths of rows under the map, from the result of `moved`."""
+    def _squares(self):
+        """Return squared lengths of rows under the map."""
         expansion = self.expansion
-        tails = self.expansion.tails()
-        matrix = np.diag(self.map.weights) if self.map.is_diagonal else self.map.weights
         squares = np.zeros(self.shape[0])
-        columns = expansion.blocks[0]
-        slices = expansion.slices
-        gram = matrix[: columns.size, : columns.size]
-        gram = gram.T @ gram
-        for i, table in enumerate(moved):
-            alone = np.sum(table @ gram[slices[i], slices[i]] * table, axis=1)
+        for i, (alone, of_two) in enumerate(tables_of_squares(expansion, self.map)):
             tables = [(i, 0, alone)]
-            for j in range(i + 1, len(moved)) if not self.map.is_diagonal or tails else ():
-                of_two = table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
-                if (i, j) in tails:
-                    of_two += tails[i, j].squares(matrix, centre)
-                tables.append((j, len(moved[j]), of_two.ravel()))
+            tables += [(j, table.shape[1], table.ravel()) for j, table in of_two.items()]
             list(self._each(self._add_looked_up, self._blocks(_LOOKED_UP), i, tables, squares))
         for lowest in expansion.blocks[1:2]:
-            triangle = np.linalg.qr(matrix[np.ix_(lowest, lowest)], mode="r")
+            triangle = np.linalg.qr(self.map.block(lowest), mode="r")
             triangle = np.diag(triangle) if self.map.is_diagonal else triangle
-            others = expansion.head, triangle, centre[lowest], squares
+            centre = centre_of(expansion, self.map)[lowest]
+            others = expansion.head, triangle, centre, squares
             list(self._each(self._add_products, self._blocks(_AT_ONCE), *others))
         return squares
 
@@ -298,13 +364,36 @@ class CodedRows(LocalRows):
         counts = np.bincount(places, weight, len(statistic.thresholds) + 1)
         return np.cumsum(counts[:-1])
 
-    def _second_moment(self):
-        expansion = self.expansion
-        (moved, centre) = self.moved()
+    def _squared_scales(self):
+        """Return the squares of what rows are multiplied by, times their weights."""
         weight = np.maximum(self._lengths(1.0)[1], self.map.norm)
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight
-        weight = self._exact(weight, self.map.norm**-2)
+        return self._exact(weight, self.map.norm**-2)
+
+    def _column_squares(self):
+        """Return the diagonal of the second moment under a diagonal map."""
+        expansion = self.expansion
+        weight = self._squared_scales()
+        centre = centre_of(expansion, self.map)
+        squares = []
+        for codes, table, part in zip(
+            self.X.codes.T, expansion.tables, expansion.slices, strict=True
+        ):
+            counts = np.bincount(codes, weight, table.shape[0])
+            if sparse.issparse(table):
+                others = counts.sum() - counts
+                sums = np.square(1 - centre[part]) * counts + np.square(centre[part]) * others
+            else:
+                sums = counts @ np.square(table - centre[part])
+            squares.append(sums)
+        return np.concatenate(squares) * np.square(self.map.weights)
+
+    def _second_moment(self):
+        expansion = self.expansion
+        moved = moved_tables(expansion, self.map)
+        centre = centre_of(expansion, self.map)
+        weight = self._squared_scales()
         slices = expansion.slices
         tails = expansion.tails()
         moment = np.zeros((expansion.n_features,) * 2)

@@ -2,7 +2,8 @@
 
 The squared length of a row, and what each term says of it, are sums of numbers that tables have for
 a cell of a column, or for the cells of two. Only the lowest products of pairs mix among one
-another: these are multiplied by a triangle.
+another: these are multiplied by a triangle. Where tables of two cells would be too large, so are
+the features of all columns, and the other products of each pair.
 
 A sum has one order, whatever the number of rows. Compiled code adds many rows, and numpy does the
 same to the bit where none is on disk.
@@ -17,9 +18,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skdpdyn.core.expansion import Expansion, NumberColumn
-from skdpdyn.data.coded import Coded, CodedRows
+from skdpdyn.data.coded import centre_of, mixes_blocks, moved_tables, tables_of_squares
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.lookups import add_looked_up, add_products, write_codes
+from skdpdyn.kernels.lookups import add_features, add_looked_up, add_products, write_codes
 from skdpdyn.support.blas import one_blas_thread
 
 _FEW = 16  # rows that numpy alone looks up
@@ -96,6 +97,8 @@ class Lookups:
         centres: np.ndarray,
         fixed: Collection[int],
     ) -> None:
+        if mixes_blocks(expansion, row_map):
+            raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
         self._expansion = expansion
         self._numbers = weights, centres
         self._norm = row_map.norm
@@ -103,78 +106,57 @@ class Lookups:
         self._row_map = row_map
         self._fixed = fixed
         self.constants = centres.sum(axis=1)
+        self._is_wide = is_wide(expansion, row_map.is_diagonal)
+        self._few = 0 if self._is_wide else _FEW
         with one_blas_thread():
             self._terms = None
-            if _count(expansion, len(weights)) <= _MOST_CELLS:
+            if _count_of_pairs(expansion, len(weights)) <= _MOST_CELLS:
                 self._terms = _of_terms(expansion, weights, centres)
             self._squares = self._of_squares()
-
-    @staticmethod
-    def fit(expansion: Expansion) -> bool:
-        """Return whether tables of squared lengths take at most 48 MB."""
-        return _count(expansion, 0) <= _MOST_CELLS
+            blocks = expansion.blocks[1:] if self._is_wide else expansion.blocks[1:2]
+            self._products = [self._products_of(block) for block in blocks]
+            self._features = None
+            if self._is_wide and not row_map.is_diagonal:
+                self._features = self._of_features()
 
     # --- tables -----------------------------------------------------------------------------------
 
-    @cached_property
-    def _moved(self):
-        """Return tables of columns less the centre, and the centre."""
-        nothing = Coded(
-            np.empty((0, len(self._expansion.columns)), self._expansion.code_dtype), self._expansion
-        )
-        rows = CodedRows(nothing, map=self._row_map)
-        if not rows.mixes_blocks():
-            raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
-        tables, centre = rows.moved()
-        return [table * (j not in self._fixed) for j, table in enumerate(tables)], centre
-
     def _of_squares(self):
-        """Return squared lengths by cells and pairs of cells, but for the lowest products."""
-        moved, centre = self._moved
-        matrix = self._matrix
-        slices = self._expansion.slices
-        tails = self._expansion.tails()
-        width = sum(self._expansion.widths)
-        gram = matrix[:width, :width]
-        gram = gram.T @ gram
+        """Return squared lengths by cells and pairs of cells; None: there is another form."""
+        expansion = self._expansion
         alone = []
         tables = {}
-        for i, table in enumerate(moved):
-            alone.append(np.sum(table @ gram[slices[i], slices[i]] * table, axis=1))
-            for j in range(i + 1, len(moved)):
-                of_two = np.zeros((len(table), len(moved[j])))
-                if not self._row_map.is_diagonal:
-                    of_two += table @ (2 * gram[slices[i], slices[j]]) @ moved[j].T
-                if (i, j) in tails:
-                    of_two += tails[i, j].squares(matrix, centre)
-                if np.any(of_two):
-                    tables[i, j] = of_two[None]
+        if self._is_wide and not self._row_map.is_diagonal:
+            return None
+        squares = tables_of_squares(expansion, self._row_map, self._fixed, not self._is_wide)
+        for i, (of_one, of_two) in enumerate(squares):
+            alone.append(of_one)
+            tables |= {(i, j): table[None] for j, table in of_two.items() if np.any(table)}
         return CellTables.of(np.concatenate(alone)[None], tables)
 
-    @property
-    def _matrix(self):
-        row_map = self._row_map
-        return np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
+    def _of_features(self):
+        """Return the features of columns at their cells, less their centre, and their triangle."""
+        tables = moved_tables(self._expansion, self._row_map, self._fixed)
+        firsts = np.cumsum([0, *(table.size for table in tables[:-1])])
+        ends = np.cumsum([table.shape[1] for table in tables])
+        features = np.concatenate([table.ravel() for table in tables])
+        triangle = _triangle(self._row_map, self._expansion.blocks[0])
+        return firsts.astype(np.int64), ends.astype(np.int64), features, triangle
 
-    @cached_property
-    def _products(self):
-        """Return the lowest products of pairs as kernels read them; None: there are none."""
+    def _products_of(self, block):
+        """Return the products of pairs of a block of features, as kernels read them."""
         expansion = self._expansion
-        if len(expansion.blocks) < 2:
-            return None
-        lowest = expansion.blocks[1]
-        of_block = self._matrix[np.ix_(lowest, lowest)]
-        with one_blas_thread():
-            is_diagonal = self._row_map.is_diagonal
-            triangle = of_block.copy() if is_diagonal else np.linalg.qr(of_block, mode="r")
-        head = expansion.head
-        columns = np.searchsorted(head.low_starts, head.places, side="right") - 1
-        inside = head.places - head.low_starts[columns]
+        first = sum(expansion.widths)
+        places = np.ascontiguousarray(expansion.places[:, block - first])
+        columns = np.searchsorted(expansion.low_starts, places, side="right") - 1
+        inside = places - expansion.low_starts[columns]
         both = np.stack([columns, inside], axis=2).reshape(-1, 2).astype(np.int64)
         factors, sides = np.unique(both, axis=0, return_inverse=True)
         sides = np.ascontiguousarray(sides.reshape(2, -1).T.astype(np.int64))
-        weights = head.pair_weights.copy()
-        return head.low, factors, sides, weights, self._moved[1][lowest], triangle
+        weights = expansion.pair_weights[block - first]
+        centre = centre_of(expansion, self._row_map)[block]
+        triangle = _triangle(self._row_map, block)
+        return expansion.low, factors, sides, weights, centre, triangle
 
     # --- cells ------------------------------------------------------------------------------------
 
@@ -199,7 +181,7 @@ class Lookups:
             return None
         edges, missing = self._edges
         codes = np.empty(X.shape[::-1], np.uint16)
-        if _are_ready(len(X)):
+        if self._are_ready(len(X)):
             kernel = write_codes.found(worthwhile=True)
             infinite = False
             for part in _parts(len(X), _AT_ONCE):
@@ -234,7 +216,7 @@ class Lookups:
         if self._terms is None:
             return _sums(self.each(codes)) + self.constants
         out = np.empty((n_rows, len(self.constants)))
-        ready = _are_ready(n_rows)
+        ready = self._are_ready(n_rows)
         for part in _parts(n_rows, _AT_ONCE if ready else _IN_CACHE):
             if ready:
                 turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
@@ -261,7 +243,7 @@ class Lookups:
         expansion = self._expansion
         n_terms = len(expansion.columns) + len(expansion.pairs)
         out = np.empty((codes.shape[1], len(self.constants), n_terms))
-        ready = _are_ready(len(out))
+        ready = self._are_ready(len(out))
         for part in _parts(len(out), _AT_ONCE if ready else _IN_CACHE):
             cells = codes[:, part].T.astype(np.intp)
             if ready:
@@ -277,6 +259,14 @@ class Lookups:
             out[part] = np.moveaxis(terms, 0, 1)
         return out
 
+    def _are_ready(self, n_rows):
+        """Return whether compiled code is there, or worth it by all rows that were predicted."""
+        if n_rows <= self._few:
+            return False
+        _so_far[0] += n_rows
+        worthwhile = _so_far[0] > _WORTH_COMPILING
+        return all(kernel.found(worthwhile) is not None for kernel in _kernels(self._is_wide))
+
     def _added(self, tables, turned):
         """Return sums of numbers of tables by compiled code, of shape (n_tables, n_rows)."""
         sums = np.zeros((len(tables.alone), turned.shape[1]))
@@ -286,38 +276,71 @@ class Lookups:
 
     def _factors_of_many(self, turned):
         """Return factors that rows are shortened by, by compiled code."""
-        squares = self._added(self._squares, turned)[0]
-        if self._products is not None:
+        if self._features is None:
+            squares = self._added(self._squares, turned)[0]
+        else:
+            squares = np.zeros(turned.shape[1])
+            add_features.found(worthwhile=True)(turned, *self._features, squares)
+        for of_block in self._products:
             kernel = add_products.found(worthwhile=True)
-            kernel(turned, self._starts, *self._products, squares)
+            kernel(turned, self._starts, *of_block, squares)
         return self._shortened(squares)
 
     def _factors(self, cells):
         """Return the same factors to the bit by numpy."""
-        squares = _sums(self._squares.each(cells, self._starts))[0]
-        if self._products is not None:
-            low, factors, sides, weights, centre, triangle = self._products
+        if self._features is None:
+            squares = _sums(self._squares.each(cells, self._starts))[0]
+        else:
+            squares = self._lengths_of_features(cells)
+        for low, factors, sides, weights, centre, triangle in self._products:
             column, inside = factors.T
             of_rows = low[cells[:, column] + self._starts[column], inside]
             v = of_rows[:, sides[:, 0]] * of_rows[:, sides[:, 1]] * weights - centre
-            if len(v) <= _VERY_FEW:
-                turned = _sums(v[:, None, :] * triangle)
-            else:
-                turned = np.zeros_like(v)
-                for p, of in enumerate(triangle.T):
-                    turned[:, : p + 1] += v[:, p, None] * of[: p + 1]
-            squares = squares + _sums(turned * turned)
+            squares = squares + _squared_lengths(v, triangle)
         return self._shortened(squares)
+
+    def _lengths_of_features(self, cells):
+        firsts, ends, features, triangle = self._features
+        widths = np.diff(ends, prepend=0)
+        of_column = np.repeat(np.arange(len(ends)), widths)
+        inside = np.arange(ends[-1]) - np.repeat(ends - widths, widths)
+        places = (firsts + cells * widths)[:, of_column] + inside
+        return _squared_lengths(features[places], triangle)
 
     def _shortened(self, squares):
         return self._norm / np.sqrt(np.maximum(squares, self._norm**2))
 
 
-def _count(expansion, n_outputs):
-    """Return how many numbers tables of pairs of columns have, with terms of so many outputs."""
+def is_wide(expansion: Expansion, is_diagonal: bool) -> bool:
+    """Return whether tables of squared lengths would be too large."""
+    if is_diagonal:
+        return _count_of_pairs(expansion, 1) > _MOST_CELLS
     sizes = np.array([column.n_cells for column in expansion.columns])
-    of_squares = int(np.sum(sizes) ** 2 - np.sum(sizes**2)) // 2
-    return of_squares + n_outputs * sum(int(sizes[i] * sizes[j]) for i, j in expansion.pairs)
+    return int(np.sum(sizes) ** 2 - np.sum(sizes**2)) // 2 > _MOST_CELLS
+
+
+def _count_of_pairs(expansion, n_outputs):
+    """Return how many numbers the terms of pairs have by two cells, for so many outputs."""
+    sizes = [column.n_cells for column in expansion.columns]
+    return n_outputs * sum(sizes[i] * sizes[j] for i, j in expansion.pairs)
+
+
+def _triangle(row_map, block):
+    """Return a triangle of an even number of rows that leaves lengths of a block as its map."""
+    matrix = row_map.block(block)
+    triangle = matrix if row_map.is_diagonal else np.linalg.qr(matrix, mode="r")
+    return np.vstack([triangle, np.zeros((len(triangle) % 2, len(triangle)))])
+
+
+def _squared_lengths(v, triangle):
+    """Return the squared length of each row of ``v`` times a triangle, in the order of kernels."""
+    if len(v) <= _VERY_FEW:
+        turned = _sums(v[:, None, :] * triangle)
+    else:
+        turned = np.zeros((len(v), len(triangle)))
+        for p, of in enumerate(triangle.T):
+            turned[:, : p + 1] += v[:, p, None] * of[: p + 1]
+    return _sums(turned * turned)
 
 
 def _of_terms(expansion, weights, centres):
@@ -349,57 +372,48 @@ def _sums(terms):
     return np.add.accumulate(terms, axis=-1)[..., -1]
 
 
-_KERNELS = write_codes, add_looked_up, add_products
 _so_far = [0]
 
 
-def _are_ready(n_rows):
-    """Return whether compiled code is there, or worth it by all rows that were predicted."""
-    if n_rows <= _FEW:
-        return False
-    _so_far[0] += n_rows
-    worthwhile = _so_far[0] > _WORTH_COMPILING
-    return all(kernel.found(worthwhile) is not None for kernel in _KERNELS)
-
-
-def prepare() -> None:
+def prepare(model: Any) -> None:
     """Compile the passes over rows, as a fit does, whose predictions will be asked for."""
-    for kernel in _KERNELS:
+    wide = is_wide(model.expansion_, model.conditioning_.row_map.is_diagonal)
+    for kernel in _kernels(wide):
         kernel.found(worthwhile=True)
+
+
+def _kernels(wide):
+    return (write_codes, add_looked_up, add_products, *[add_features] * wide)
 
 
 _KEPT: "WeakKeyDictionary[Any, tuple]" = WeakKeyDictionary()
 # beside the models: what is in them is copied, stored and shown
 
 
-def lookups_of(model: Any, explainer: Any) -> Lookups | None:
+def lookups_of(owner: Any, objects: tuple, values: tuple, explainer: Any) -> Lookups:
     """Return the tables of a fitted additive model, which are made anew once it has changed.
 
     Parameters
     ----------
-    model : estimator
-        Has ``expansion_``, ``conditioning_``, ``coef_`` and ``monotonic_cst``.
+    owner : object
+        Whose tables they are.
+    objects, values : tuple
+        What they follow from: by identity, and by value.
     explainer : callable
         Returns the numbers that tables are made of.
 
     Returns
     -------
-    Lookups or None
-        None where tables would be too large.
+    Lookups
     """
-    kept = _KEPT.get(model)
-    signs = repr(model.monotonic_cst)
+    kept = _KEPT.get(owner)
     if (
         kept is not None
-        and kept[0] is model.expansion_
-        and kept[1] is model.conditioning_
-        and kept[2] == signs
-        and np.array_equal(kept[3], model.coef_)
+        and all(one is other for one, other in zip(kept[0], objects, strict=True))
+        and all(map(np.array_equal, kept[1], values))
     ):
-        return kept[4]
-    tables = None
-    if Lookups.fit(model.expansion_):
-        of = explainer()
-        tables = Lookups(of.expansion_, of.row_map, of.weights, of.centres, of.fixed)
-    _KEPT[model] = model.expansion_, model.conditioning_, signs, np.copy(model.coef_), tables
+        return kept[2]
+    of = explainer()
+    tables = Lookups(of.expansion_, of.row_map, of.weights, of.centres, of.fixed)
+    _KEPT[owner] = objects, tuple(map(np.copy, values)), tables
     return tables

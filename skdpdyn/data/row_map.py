@@ -114,6 +114,12 @@ class RowMap:
         """Whether W is diagonal."""
         return self.weights.ndim == 1
 
+    def block(self, places: np.ndarray) -> np.ndarray:
+        """Return the part of W, as a matrix, of the features at these places."""
+        if self.is_diagonal:
+            return np.diag(self.weights[places])
+        return self.weights[np.ix_(places, places)]
+
     @property
     def is_exact(self) -> bool:
         """Whether numbers are only multiplied, so that each rounds relative to itself."""

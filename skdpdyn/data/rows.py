@@ -13,6 +13,7 @@ from skdpdyn.support.chunks import edges_of
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 12  # rows between two looks at interrupts
+_MOST_EXPANDED = 1 << 23  # numbers of rows that become an array at a time: 64 MB
 _REACH = 1 - 1e-3  # of the longest norm that can be squared: entries are rounded, too
 
 
@@ -174,7 +175,8 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
     numbers_of_all = np.empty(X.shape[0]), np.empty(X.shape[0])
     dense = sparse.issparse(X) and weights is not None and weights.ndim == 2
     dense |= hasattr(X, "expansion")  # stands for an array, see `skdpdyn.data.coded`
-    step = _AT_ONCE if dense else max(1, X.shape[0])
+    at_once = max(1, min(_AT_ONCE, _MOST_EXPANDED // X.shape[1]))
+    step = at_once if dense else max(1, X.shape[0])
     for first in range(0, X.shape[0], step):
         part = slice(first, first + step)
         rows = X[part].toarray() if dense else X

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from skdpdyn.core.expansion import Levels
@@ -318,7 +319,8 @@ def _tables_of_columns(explainer):
     n_outputs = len(explainer.weights)
     numbers = np.hstack([explainer.weights[:, : expansion.n_cells].T, expansion.low])
     cells = np.split(numbers, expansion.starts[1:-1])
-    tables = [np.hstack(parts) for parts in zip(cells, expansion.tables, strict=True)]
+    features = (table.toarray() if sparse.issparse(table) else table for table in expansion.tables)
+    tables = [np.hstack(parts) for parts in zip(cells, features, strict=True)]
     starts = np.append(0, np.cumsum([table.shape[1] for table in tables]))
     of_column = np.searchsorted(expansion.low_starts, expansion.places, side="right") - 1
     low = starts[of_column] + n_outputs + expansion.places - expansion.low_starts[of_column]

@@ -8,9 +8,7 @@ import numpy as np
 from numba import types
 
 from skdpdyn.kernels.jit import WhenReady, readonly, writable
-from skdpdyn.kernels.vectors import filled, load, multiply_then_add, store
-
-WIDE = 32  # rows whose products are multiplied at a time
+from skdpdyn.kernels.products import WIDE, write_lengths
 
 
 def _write_codes(X, edges, missing, codes):
@@ -59,7 +57,7 @@ def _add_products(codes, starts, low, factors, sides, weights, centre, triangle,
     n_factors = factors.shape[0]
     total = np.empty(WIDE)
     of_rows = np.empty((n_factors, WIDE))
-    v = np.empty((n_products, WIDE))
+    v = np.empty(n_products * WIDE)
     for start in range(0, n_rows, WIDE):
         for u in range(n_factors):
             j = factors[u, 0]
@@ -71,31 +69,33 @@ def _add_products(codes, starts, low, factors, sides, weights, centre, triangle,
             one = sides[p, 0]
             other = sides[p, 1]
             for k in range(WIDE):
-                v[p, k] = of_rows[one, k] * of_rows[other, k] * weights[p] - centre[p]
-        e = filled(0.0)
-        f = filled(0.0)
-        g = filled(0.0)
-        h = filled(0.0)
-        for q in range(n_products):
-            a = filled(0.0)
-            b = filled(0.0)
-            c = filled(0.0)
-            d = filled(0.0)
-            for p in range(q, n_products):
-                of = filled(triangle[q, p])
-                at = p * WIDE
-                a = multiply_then_add(of, load(v, at), a)
-                b = multiply_then_add(of, load(v, at + 8), b)
-                c = multiply_then_add(of, load(v, at + 16), c)
-                d = multiply_then_add(of, load(v, at + 24), d)
-            e = multiply_then_add(a, a, e)
-            f = multiply_then_add(b, b, f)
-            g = multiply_then_add(c, c, g)
-            h = multiply_then_add(d, d, h)
-        store(total, 0, e)
-        store(total, 8, f)
-        store(total, 16, g)
-        store(total, 24, h)
+                number = of_rows[one, k] * of_rows[other, k] * weights[p]
+                v[p * WIDE + k] = number - centre[p]
+        write_lengths(v, triangle, False, total)
+        for k in range(min(WIDE, n_rows - start)):
+            squares[start + k] += total[k]
+
+
+def _add_features(codes, firsts, ends, features, triangle, squares):
+    """Add the squared length of features of all columns times a triangle.
+
+    Those of a cell of column j are side by side in ``features``, from ``firsts[j]`` on, and in a
+    row they end at ``ends[j]``.
+    """
+    n_rows = codes.shape[1]
+    total = np.empty(WIDE)
+    v = np.empty(triangle.shape[1] * WIDE)
+    for start in range(0, n_rows, WIDE):
+        to = 0
+        for j in range(codes.shape[0]):
+            width = ends[j] - to
+            for k in range(WIDE):
+                row = min(start + k, n_rows - 1)
+                at = np.uintp(firsts[j]) + np.uintp(codes[j, row]) * np.uintp(width)
+                for a in range(width):
+                    v[(to + a) * WIDE + k] = features[at + np.uintp(a)]
+            to = ends[j]
+        write_lengths(v, triangle, False, total)
         for k in range(min(WIDE, n_rows - start)):
             squares[start + k] += total[k]
 
@@ -119,4 +119,8 @@ add_products = WhenReady(
         *(_codes, _places, _table, _pairs, _pairs, _numbers, _numbers, _table),
         writable(np.float64),
     ),
+)
+add_features = WhenReady(
+    _add_features,
+    types.void(_codes, _places, _places, _numbers, _table, writable(np.float64)),
 )

@@ -100,7 +100,7 @@ def _write_squares(v, n_columns, squares):
 
 
 @strict
-def _write_lengths(w, matrix, full, squares):
+def write_lengths(w, matrix, full, squares):
     """Write the squared length of each row times a matrix, an upper triangle unless ``full``.
 
     Two rows of the matrix at a time share what is loaded.
@@ -183,7 +183,7 @@ def _divide(v, centre, matrix, ball, scale, lost, w):
                 w[k] *= matrix[0, p]
         _write_squares(w, centre.size, lost)
     else:
-        _write_lengths(w, matrix, full > 0.0, lost)
+        write_lengths(w, matrix, full > 0.0, lost)
     for k in range(WIDE):
         length = np.sqrt(lost[k])
         least = length if unit > 0.0 else norm

@@ -15,8 +15,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import LOG, SOFTMAX
 from skdpdyn.core.schema import apply_schema, said_of
-from skdpdyn.data.coded import Coded, shortening
-from skdpdyn.data.lookups import lookups_of, prepare
+from skdpdyn.data.lookups import Lookups, lookups_of, prepare
 from skdpdyn.linear_model.base import (
     PrivateLinearClassifier,
     PrivateLinearModel,
@@ -177,32 +176,22 @@ class AdditiveModel(PrivateLinearModel):
             self.categories,
         )
 
-    @staticmethod
-    def _prepare(dtype):
+    def _prepare(self, dtype):
         """Compile what predictions take."""
-        prepare()
+        prepare(self)
 
     def _scaled_products(self, X):
         """Return raw predictions without intercepts: the sums of all contributions."""
-        tables, codes = self._looked_up(X)
-        if tables is None:
-            explainer = self._explainer()
-            products = explainer.terms(codes).sum(axis=2) + explainer.centres.sum(axis=1)
-        else:
-            products = tables.raw(codes)
+        tables = self._lookups()
+        products = tables.raw(cells_of(self, X, tables))
         return products if self.coef_.ndim == 2 else products[:, 0]
 
-    def _looked_up(self, X):
-        """Return tables of this model and the cells of rows, or None and the rows of cells."""
+    def _lookups(self):
+        """Return the tables of this model."""
         check_is_fitted(self)
-        tables = lookups_of(self, self._explainer)
-        codes = None
-        if tables is not None and not hasattr(self, "feature_names_in_"):
-            codes = tables.codes(X)
-        if codes is None:
-            codes = read_cells(self, X)
-            codes = codes if tables is None else codes.codes.T
-        return tables, codes
+        objects = self.expansion_, self.conditioning_
+        values = repr(self.monotonic_cst), self.coef_
+        return lookups_of(self, objects, values, self._explainer)
 
     # --- shapes -----------------------------------------------------------------------------------
 
@@ -273,8 +262,8 @@ class AdditiveModel(PrivateLinearModel):
             a regression `predict` before it is cut at ``target_bounds`` (with ``loss="poisson"``
             its logarithm), of a classifier the scores that probabilities are made of.
         """
-        tables, codes = self._looked_up(X)
-        terms = self._explainer().terms(codes) if tables is None else tables.each(codes)
+        tables = self._lookups()
+        terms = tables.each(cells_of(self, X, tables))
         same = self._centres().sum(axis=1) + self.intercept_
         explained = np.insert(terms, 0, same, axis=2).transpose(0, 2, 1)
         return explained if explained.shape[2] > 1 else explained[:, :, 0]
@@ -441,24 +430,16 @@ class Explainer(TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_outputs * n_terms)
         """
-        terms = self.terms(read_cells(self, X))
+        objects = self.expansion_, self.row_map, self.fixed
+        tables = lookups_of(self, objects, (self.weights, self.centres), lambda: self)
+        terms = tables.each(cells_of(self, X, tables))
         return terms.reshape(len(terms), -1)
 
-    def terms(self, cells: Coded) -> np.ndarray:
-        """Return the contribution of each term to raw predictions, less that at the centre.
 
-        Parameters
-        ----------
-        cells : Coded
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_outputs, n_terms)
-        """
-        factor = shortening(cells, self.row_map, self.fixed)
-        terms = self.expansion_.terms(cells.codes, self.weights, self.centres, factor)
-        return terms.swapaxes(0, 1)
+def cells_of(model: Any, X: Any, tables: Lookups) -> np.ndarray:
+    """Return the cells of rows, of shape (n_columns, n_rows)."""
+    codes = None if hasattr(model, "feature_names_in_") else tables.codes(X)
+    return read_cells(model, X).codes.T if codes is None else codes
 
 
 def _isotonic(curve, sign):

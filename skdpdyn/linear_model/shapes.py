@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from skdpdyn.core.expansion import NumberColumn
+from skdpdyn.core.expansion import NumberColumn, weighted_squares
 from skdpdyn.core.spending import training_of
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.training.base import distinct
@@ -128,41 +129,41 @@ def importances_of(model: Any) -> dict[str, float]:
     """Return the mean absolute contribution of each term, the largest first."""
     row_map = model.conditioning_.row_map
     importances = {}
-    mapped = _Moments.of(row_map)
+    moments, vectors = _moments_of(row_map)
+    coef = np.atleast_2d(model.coef_)
+    if vectors is not None:
+        turned = row_map.norm * np.linalg.solve(row_map.weights, vectors).T
     for name, part in zip(model.terms_[1:], model.expansion_.slices, strict=True):
-        coef = np.zeros((mapped.vectors.shape[0], len(np.atleast_2d(model.coef_))))
-        coef[part] = np.atleast_2d(model.coef_)[:, part].T
-        loads = row_map.norm * mapped.vectors.T @ np.linalg.solve(mapped.weights.T, coef)
-        std = np.sqrt(mapped.moments @ loads**2)
+        if vectors is None:
+            loads = row_map.norm * coef[:, part].T / row_map.weights[part, None]
+            std = np.sqrt(moments[part] @ loads**2)
+        else:
+            std = np.sqrt(moments @ (turned[:, part] @ coef[:, part].T) ** 2)
         importances[name] = math.sqrt(2 / math.pi) * float(np.mean(std))
     return dict(sorted(importances.items(), key=lambda item: -item[1]))
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """The released second moments of mapped rows, along their directions."""
+def _moments_of(row_map):
+    """Return the released second moments of mapped rows, and their directions; None: columns.
 
-    weights: np.ndarray
-    vectors: np.ndarray
-    moments: np.ndarray
-
-    @classmethod
-    def of(cls, row_map: Any) -> "_Moments":
-        """Return the moments that a map was made of: w^2 = t / (moment + t)."""
-        weights = np.atleast_2d(row_map.weights)
-        if len(weights) == 1:
-            weights = np.diag(row_map.weights)
-        values, vectors = np.linalg.eigh(weights @ weights.T)
-        left = np.clip(1 - values * row_map.radius**2, 0.0, None)
-        total = float(np.sum(left))
-        return cls(weights, vectors, _MEAN_SQUARE * left / total if total > 0 else left)
+    A map was made of them: w^2 = t / (moment + t).
+    """
+    if row_map.is_diagonal:
+        values = row_map.weights**2
+        vectors = None
+    else:
+        values, vectors = np.linalg.eigh(row_map.weights @ row_map.weights.T)
+    left = np.clip(1 - values * row_map.radius**2, 0.0, None)
+    total = float(np.sum(left))
+    return (_MEAN_SQUARE * left / total if total > 0 else left), vectors
 
 
 @dataclass(frozen=True, eq=False)
 class _Noise:
     """Factors of the noise of training in coefficients, one for each direction."""
 
-    vectors: np.ndarray  # of features, as directions of mapped rows, in units of raw predictions
+    # of features, as directions of mapped rows, in units of raw predictions; or a diagonal
+    vectors: np.ndarray
     mean: np.ndarray
     largest: float
     estimated: np.ndarray
@@ -173,23 +174,29 @@ class _Noise:
         record = training_of(model.mechanism_)
         row_map = model.conditioning_.row_map
         scale = model._scale()
-        mapped = _Moments.of(row_map)
         if not isinstance(record, NoisyGradientDescent) or record.sensitivity is None or not scale:
             return None
         unit, bend = scale
         grid = np.linspace(0.0, _LONGEST / float(np.max(record.step_size)), _N_CURVATURES)
         squares = np.array([_accumulated(record, model.alpha_, h) for h in grid])
-        directions = unit * (mapped.vectors.T @ mapped.weights) / row_map.norm
-        variances = np.interp(mapped.moments * bend, grid, squares)
+        moments, vectors = _moments_of(row_map)
+        turned = row_map.weights if vectors is None else vectors.T @ row_map.weights
+        directions = unit * turned / row_map.norm
+        variances = np.interp(moments * bend, grid, squares)
         return cls(directions, row_map.centre, float(squares.max()), variances)
 
     def errors(self, rows, part):
         """Return the bound and the estimate of the standard error of some features' sums."""
-        moved = (rows - self.mean[part]) @ self.vectors[:, part].T
-        return {
-            "bound": np.sqrt(self.largest * np.sum(moved**2, axis=1)),
-            "estimate": np.sqrt(np.sum(moved**2 * self.estimated, axis=1)),
-        }
+        if self.vectors.ndim == 1:
+            weights = self.vectors[part] ** 2
+            squares = weighted_squares(rows, self.mean[part], weights)
+            of_estimate = weighted_squares(rows, self.mean[part], weights * self.estimated[part])
+        else:
+            rows = rows.toarray() if sparse.issparse(rows) else rows
+            moved = (rows - self.mean[part]) @ self.vectors[:, part].T
+            squares = np.sum(moved**2, axis=1)
+            of_estimate = np.sum(moved**2 * self.estimated, axis=1)
+        return {"bound": np.sqrt(self.largest * squares), "estimate": np.sqrt(of_estimate)}
 
 
 def _accumulated(record, alpha, bend):
