@@ -1,8 +1,9 @@
 """Pictures of what training costs: over steps, to an attacker, and in scores that are lost."""
 
+import importlib
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import special
@@ -833,3 +834,85 @@ class ShapeDisplay(Display):
                     band = value - 2 * error, value + 2 * error
                     label = f"{name} noise, two standard errors"
                     ax.fill_between(shape.grid, *band, alpha=alpha, color="C0", label=label)
+
+
+class Explanation(NamedTuple):
+    """Contributions of columns to predictions, in the fields that ``shap.Explanation`` has.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_samples, n_terms), several outputs (n_samples, n_terms, n_outputs)
+        Contribution of each term to the raw prediction of each row.
+    base_values : ndarray of shape (n_samples,), of several outputs (n_samples, n_outputs)
+        The raw prediction at the released mean of the rows.
+    data : ndarray of shape (n_samples, n_features)
+        The rows.
+    feature_names : list of str
+        Names of the terms: of columns, then of pairs of columns.
+
+    Examples
+    --------
+    >>> from skdpdyn.inspection import Explanation
+    >>> Explanation(values=[[0.1]], base_values=[0.5], data=[[3.0]], feature_names=["age"]).values
+    [[0.1]]
+    """
+
+    values: Any
+    base_values: Any
+    data: Any
+    feature_names: list[str]
+
+
+def to_shap(model: Any, X: Any) -> Any:
+    """Return the terms of an additive model for the plots of the shap library.
+
+    The terms of a model are its explanation: nothing is sampled, and values and base value add up
+    to the raw prediction. Whoever keeps the result keeps the rows of X.
+
+    Parameters
+    ----------
+    model : PrivateGAMClassifier or PrivateGAMRegressor
+        The fitted model.
+    X : array-like of shape (n_samples, n_features)
+        Rows to explain.
+
+    Returns
+    -------
+    shap.Explanation or Explanation
+        The former where shap is installed.
+
+    Raises
+    ------
+    TypeError
+        If the model is not additive. Explain a linear model behind the map of its rows, by
+        ``shap.LinearExplainer`` of the last step of ``model.to_sklearn()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateGAMRegressor
+    >>> from skdpdyn.inspection import to_shap
+    >>> X = np.random.default_rng(0).uniform(0, 1, (2000, 2))
+    >>> model = PrivateGAMRegressor(bounds=(0, 1), target_bounds=(-9, 9)).fit(X, X[:, 0])
+    >>> found = to_shap(model, X[:5])
+    >>> added = found.values.sum(axis=1) + found.base_values
+    >>> round(float(abs(added - model.predict(X[:5])).max()), 9)
+    0.0
+    """
+    if not hasattr(model, "explain"):
+        raise TypeError(
+            f"model is a {type(model).__name__}, which has no terms: pass an additive model. "
+            "Explain a linear one by shap.LinearExplainer of the last step of model.to_sklearn(), "
+            "on rows that the steps before it have mapped"
+        )
+    terms = model.explain(X)
+    try:
+        kind = importlib.import_module("shap").Explanation
+    except ImportError:
+        kind = Explanation
+    return kind(
+        values=terms[:, 1:],
+        base_values=terms[:, 0],
+        data=np.asarray(X),
+        feature_names=list(model.terms_[1:]),
+    )

@@ -482,6 +482,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             self.ranges_ = ranges
             self.n_samples_ = n_samples
             self._publish_plan(plan, (), unit)
+            self._sign()
 
     @by_blocks
     def transform(self, X: Any) -> Any:

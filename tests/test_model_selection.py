@@ -295,6 +295,7 @@ def test_nothing_but_the_winner_is_shown():
     assert learnt == {
         *("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "n_samples_", "leaks_"),
         *("sources_", "bought_", "schema_", "best_estimator_", "best_params_", "best_score_"),
+        "_assumed_",  # public facts, for the report
     }
     assert fitted.privacy_unit_ == "record"
     for name in ("n_trials_", "cv_results_", "best_index_", "scores_"):

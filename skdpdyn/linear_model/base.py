@@ -30,7 +30,7 @@ from skdpdyn.training.base import (
 )
 from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
-from skdpdyn.training.parameters import answering, refuse_elsewhere, weights_in_fit
+from skdpdyn.training.parameters import answering, refuse_elsewhere, shows_weights, weights_in_fit
 from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.reading import Beside
@@ -424,6 +424,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         meaning = "and all longer ones: coefficients are those of the shortened rows"
         return (f"the rule that {part}, {meaning}",)
 
+    @shows_weights
     def fit(
         self,
         X: Any,

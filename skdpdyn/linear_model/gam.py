@@ -42,7 +42,7 @@ from skdpdyn.training.base import (
 )
 from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
-from skdpdyn.training.parameters import answering, weights_in_fit
+from skdpdyn.training.parameters import answering, shows_weights, weights_in_fit
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.targets import Labels, given_or_lent
 
@@ -688,6 +688,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             return replace(PrivatePoissonRegressor.family, expand=expand)
         return replace(PrivateRidge.family, expand=expand, kept_length=rules.kept_length_of_curves)
 
+    @shows_weights
     def fit(  # type: ignore[override]
         self,
         X: Any,

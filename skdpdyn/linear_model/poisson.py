@@ -20,7 +20,7 @@ from skdpdyn.training.base import (
 from skdpdyn.training.counts import CountUnits, loss_of_counts
 from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
-from skdpdyn.training.parameters import weights_in_fit
+from skdpdyn.training.parameters import shows_weights, weights_in_fit
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.targets import (
     Counts,
@@ -117,6 +117,7 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         twin=lambda: import_module("sklearn.linear_model").PoissonRegressor(),
     )
 
+    @shows_weights
     def fit(  # type: ignore[override]
         self,
         X: Any,

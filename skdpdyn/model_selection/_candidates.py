@@ -129,9 +129,10 @@ def _takes_bounds(model, base):
 def private_model(estimator):
     """Return the private linear model at the end of an estimator."""
     model = costed(estimator)
-    if not isinstance(model, PrivateLinearModel):
+    last = last_step(estimator)
+    if last is not model or not isinstance(model, PrivateLinearModel):
         raise ValueError(
-            f"{quoted(model)} cannot be searched: pass a model of skdpdyn.linear_model, or a "
+            f"{quoted(last)} cannot be searched: pass a model of skdpdyn.linear_model, or a "
             "Pipeline that ends in one"
         )
     return model

@@ -3,7 +3,12 @@
 from numbers import Integral
 
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import GridSearchCV, ParameterGrid, RandomizedSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    ParameterGrid,
+    RandomizedSearchCV,
+)
 from sklearn.pipeline import Pipeline
 
 from skdpdyn.exceptions import UnsupportedMechanismError
@@ -93,6 +98,11 @@ def check_unit(steps, refitted):
 
 def keeps_columns(estimator, candidate):
     """Return whether a candidate changes private steps alone, so that these see as many columns."""
+    if type(estimator) is FixedThresholdClassifier:
+        inside = [name.removeprefix("estimator__") for name in candidate]
+        return keeps_columns(
+            estimator.estimator, dict(zip(inside, candidate.values(), strict=True))
+        )
     if not isinstance(estimator, Pipeline):
         return True
     *before, (last_name, last) = estimator.steps

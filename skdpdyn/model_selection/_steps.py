@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -219,6 +220,11 @@ def verdict(step: Any) -> Verdict:
     with_rule = {*_verdict.registry, *_COMPOSITE, FrozenEstimator}
     ruled = next(kind for kind in type(step).__mro__ if kind in with_rule)
     if ruled not in (type(step), object):
+        # a pipeline of another library, whose samplers say more
+        parts = [part for _, part in step.steps] if ruled is Pipeline else []
+        for part in parts:
+            if hasattr(part, "fit_resample"):
+                return _verdict(part)
         return Verdict(
             f"{type(step).__name__} may learn from the records what {ruled.__name__} does not. "
             f"{_TAG}"
@@ -234,6 +240,11 @@ def _verdict(step):
     free, why = _FREE_WITH.get(kind, (None, ""))
     if free is not None and type(step).__module__.startswith("sklearn.") and free(step):
         return _free(f"{kind} {why}")
+    if hasattr(step, "fit_resample"):
+        return Verdict(
+            f"{kind} copies or leaves out records by their labels, and shows how many have each: "
+            "leave it out, and weigh classes by class_weight"
+        )
     learner = next((base for base in type(step).__mro__ if base.__name__ in _LEARNS), None)
     if learner is not None:
         reads, remedy = _LEARNS[learner.__name__]
@@ -420,6 +431,9 @@ def private_steps(estimator, name=""):
         if unlike:
             raise ValueError(lines_of(unlike))
         return [*scalers, *private_steps(last, joined(name, last_name))]
+    if type(estimator) is FixedThresholdClassifier:  # fits what is inside once
+        inside = getattr(estimator, "estimator_", estimator.estimator)
+        return private_steps(inside, joined(name, "estimator"))
     if isinstance(estimator, FrozenEstimator):
         raise ValueError(
             f"{quoted(estimator)} is not fitted again: only its first fit cost something, see "

@@ -490,7 +490,8 @@ class PrivateEstimatorMixin:
     """Show the cost of a fit: by a report, and by a line below the representation.
 
     The estimator has ``mechanism_``, ``privacy_``, ``bound_``, ``epsilon_``, ``delta_`` and
-    ``leaks_`` after fit, and says by ``_public_facts()`` what its guarantee takes as public.
+    ``leaks_`` after fit, and says by ``_public_facts()`` what its guarantee takes as public, before
+    parameters are changed again.
     """
 
     # set by a fit, for editors and type checkers
@@ -501,6 +502,7 @@ class PrivateEstimatorMixin:
     delta_: float
     leaks_: tuple[str, ...]
     sources_: tuple[Source, ...] = ()
+    _assumed_: tuple[str, ...]
     bought_: dict[str, float]
     schema_: Schema
 
@@ -528,7 +530,7 @@ class PrivateEstimatorMixin:
             bound=self.bound_,
             alternatives={name: other for name, other in others.items() if name != self.bound_},
             assumed=Assumed(
-                self._public_facts(),
+                self._assumed_,
                 source_of(self.leaks_),
                 self.leaks_,
                 (*self._bought_facts(), *facts_of(self.sources_)),
@@ -587,8 +589,10 @@ class PrivateEstimatorMixin:
     def _sign(self):
         """Sign the map of rows and the schema, which other fits may take, as this release.
 
-        Facts that were given keep the sources that they have.
+        Facts that were given keep the sources that they have. The report of the fit keeps what was
+        taken as public.
         """
+        self._assumed_ = self._public_facts()
         schema = getattr(self, "schema_", None)
         if schema is not None:
             own = self.bought_ or any(leak.endswith("taken from y") for leak in self.leaks_)

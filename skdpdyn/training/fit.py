@@ -48,6 +48,7 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         learning = learn(model, planned, reading, spending)
         _publish(model, learning, spending, unit)
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
+        model._sign()
 
 
 def learn(model: Any, planned: Plan, reading: Reading, spending: Spending) -> Learning:
@@ -153,7 +154,6 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
         setattr(model, name, value)
     _publish_parameters(model, learning)
     model.schema_ = schema_of(model, request.facts, request.family.targets.parameter)
-    model._sign()
 
 
 def _public(learning):

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable
-from functools import wraps
-from inspect import signature
-from typing import Any, ParamSpec
+from functools import update_wrapper, wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -230,6 +230,7 @@ def refuse_elsewhere(names: Any, kind: type[Exception] = ValueError) -> None:
 
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def answering(init: Callable[P, None]) -> Callable[P, None]:
@@ -242,6 +243,37 @@ def answering(init: Callable[P, None]) -> Callable[P, None]:
         init(*args, **params)
 
     return answered
+
+
+class _ShownWeights:
+    """A method ``fit`` whose signature has ``sample_weight`` where a model has ``weight_bounds``.
+
+    scikit-learn's meta-estimators read the signature to know who takes weights. One that weighs
+    copies or errors of a model, as bagging does, must find none in a model without bounds.
+    """
+
+    def __init__(self, fit: Callable[..., Any]) -> None:
+        self._fit = fit
+        update_wrapper(cast("Any", self), fit)
+
+    def __get__(self, model: Any, owner: Any = None) -> Callable[..., Any]:
+        bound = self._fit.__get__(model, owner)
+        if model is None or getattr(model, "weight_bounds", None) is None:
+            return bound
+
+        @wraps(bound)
+        def fit(*args: Any, **params: Any) -> Any:
+            return bound(*args, **params)
+
+        *taken, others = signature(bound).parameters.values()
+        weights = Parameter("sample_weight", Parameter.KEYWORD_ONLY, default=None)
+        fit.__signature__ = Signature([*taken, weights, others])  # type: ignore[attr-defined]
+        return fit
+
+
+def shows_weights(fit: Callable[P, T]) -> Callable[P, T]:
+    """Return a method ``fit`` that shows ``sample_weight`` where ``weight_bounds`` are given."""
+    return cast("Callable[P, T]", _ShownWeights(fit))
 
 
 def weights_in_fit(estimator: Any, not_taken: Any) -> Any:
