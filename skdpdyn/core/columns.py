@@ -42,7 +42,9 @@ _IS_NUMERIC = re.compile(r"(Sparse\[)?(bool|u?int\d+|float\d+)\b.*").fullmatch  
 _FLOATS = "float32", "float", "float[pyarrow]"  # names of single precision
 _LARGEST = 2**53  # floats hold all smaller integers
 _MOST_DIGITS = 17
+_LAST_DAY = 1e8  # which microseconds in 64 bits reach
 _IS_PLAIN = re.compile(r"-?[0-9]+\.[0-9]+").fullmatch
+_IS_FAR = re.compile(r"[+-]?\d{4,}-\d\d-\d\d.*").fullmatch  # what the year 9999 is the last of
 _PLAIN_TYPES = {str, int, float, bool, type(None)}  # of which equal values have equal keys
 
 
@@ -88,7 +90,8 @@ def kind_of(dtype: Any) -> str:
 
 def _library_of(thing):
     """Return the name of the library that a type, a column or a class is of."""
-    return str(getattr(thing, "__module__", "")).partition(".")[0]
+    kind = thing if isinstance(thing, type) else type(thing)
+    return kind.__module__.partition(".")[0]
 
 
 def _kind_of_arrow(dtype):
@@ -106,6 +109,11 @@ def _kind_of_arrow(dtype):
         (kind for kind, tests in kinds.items() if any(test(dtype) is True for test in tests)),
         REFUSED,
     )
+
+
+def _shown(dtype):
+    """Return a type's name, without the levels that an enumeration of polars shows."""
+    return dtype.base_type().__name__ if _library_of(dtype) == "polars" else str(dtype)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -168,7 +176,7 @@ class Frame:
     @classmethod
     def _of(cls, names, dtypes, n_rows, take):
         dtypes = list(dtypes)
-        return cls(names, [*map(str, dtypes)], [*map(kind_of, dtypes)], n_rows, take)
+        return cls(names, [*map(_shown, dtypes)], [*map(kind_of, dtypes)], n_rows, take)
 
     @property
     def keys(self) -> list[Any]:
@@ -176,15 +184,17 @@ class Frame:
         return list(range(len(self.kinds))) if self.names is None else self.names
 
     def said(self, types: Mapping[Any, str]) -> "Frame":
-        """Return the same columns, of which some hold what a schema says.
+        """Return the same columns, of which some hold what a schema says; dates are numbers, too.
 
         Parameters
         ----------
         types : mapping
             Columns and what they hold, of `TYPES`.
         """
-        kinds = zip(self.keys, self.kinds, strict=True)
-        return replace(self, kinds=[types.get(key, kind) for key, kind in kinds])
+        kinds = [types.get(key, kind) for key, kind in zip(self.keys, self.kinds, strict=True)]
+        both = zip(kinds, self.kinds, strict=True)
+        kinds = [own if (kind, own) == (NUMBER, DATE) else kind for kind, own in both]
+        return replace(self, kinds=kinds)
 
     def named(self, *kinds: str) -> str:
         """Return the columns of some kinds with their types, as errors name them."""
@@ -271,28 +281,60 @@ def numbers_in(values: Any, kind: str = NUMBER) -> np.ndarray:
     ValueError
         If the column is of a type of numbers, and one is infinite.
     """
-    if not hasattr(values, "dtype") and not hasattr(values, "type"):
-        values = np.asarray(values)
-    own = kind_of(values.dtype if hasattr(values, "dtype") else values.type)
-    if own in (TEXT, OBJECTS, INTERVALS):
+    values = _floats_in(values, kind)
+    if np.any(np.isinf(values)):
+        raise ValueError("Input X contains infinity: missing values are NaN")
+    return values
+
+
+def spans_in(values: Any) -> np.ndarray:
+    """Return times at risk, or durations, as numbers: durations by their type are days.
+
+    Raises
+    ------
+    ValueError
+        If they are dates by their type.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.core.columns import spans_in
+    >>> spans_in(np.array([36, 12], "m8[h]")).tolist()
+    [1.5, 0.5]
+    """
+    if _own_kind(values := _with_type(values)) == DATE:
+        raise ValueError("dates are no durations: subtract a public date, or that of each start")
+    return _floats_in(values, NUMBER)
+
+
+def _with_type(values):
+    """Return a column as it is, or what has no type as an array."""
+    return values if hasattr(values, "dtype") or hasattr(values, "type") else np.asarray(values)
+
+
+def _own_kind(values):
+    return kind_of(values.dtype if hasattr(values, "dtype") else values.type)
+
+
+def _floats_in(values, kind):
+    values = _with_type(values)
+    shape = getattr(values, "shape", (-1,))
+    if _own_kind(values) in (TEXT, OBJECTS, INTERVALS):
         different, places = apart(values)
         convert = days_of if kind == DATE else number_of
-        return np.array([*map(convert, different)], dtype=np.float64)[places]
+        return np.array([*map(convert, different)], dtype=np.float64)[places].reshape(shape)
     values = _as_array(values)
     if values.dtype.kind in "mM":
         start = np.datetime64(0, "D") if values.dtype.kind == "M" else np.timedelta64(0, "D")
         return (values - start) / np.timedelta64(1, "D")
-    values = values.astype(np.float64, copy=False)
-    if np.any(np.isinf(values)):
-        raise ValueError("Input X contains infinity: missing values are NaN")
-    return values
+    return values.astype(np.float64, copy=False)
 
 
 def _as_array(values):
     """Return a column of numbers, flags, dates or durations as numpy's, in UTC."""
     if isinstance(values, np.ndarray):
         return values
-    library = _library_of(type(values))
+    library = _library_of(values)
     if library == "polars":
         is_time = values.dtype.is_temporal()
         return values.to_numpy() if is_time else values.cast(float).to_numpy()
@@ -356,14 +398,23 @@ def days_of(value: Any) -> float:
     [2.0, 1.5, 5.0, nan]
     """
     if isinstance(value, str):
-        try:
-            value = dt.datetime.fromisoformat(value.strip())
-        except ValueError:
-            return number_of(value)
+        value = _parsed(value.strip())
     moment = _moment_of(value)
     if moment is None:
         return number_of(value)
     return float(_in_days(moment - np.datetime64(0, "us")))
+
+
+def _parsed(text):
+    """Return the date that a text is in ISO's form, of any year; the text where it is none."""
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    try:
+        return np.datetime64(text, "us") if _IS_FAR(text) else text
+    except ValueError:
+        return text
 
 
 def _in_days(span):
@@ -407,8 +458,17 @@ def value_of(value: Any) -> Any:
     return days_of(value) if is_date(value) else value
 
 
+def values_of(values: Any) -> Any:
+    """Return numbers that a user gives, one or nested in lists, with dates as days since 1970."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return values
+    if isinstance(values, list | tuple | np.ndarray):
+        return [values_of(part) for part in values]
+    return value_of(values)
+
+
 def shown_date(days: float) -> str:
-    """Return days since 1970 as a date in ISO's form, with a time where they are no whole day.
+    """Return days since 1970 as a date in ISO's form, with the time where they are no whole day.
 
     Examples
     --------
@@ -416,9 +476,15 @@ def shown_date(days: float) -> str:
     >>> shown_date(18993.0), shown_date(0.5)
     ('2022-01-01', '1970-01-01T12:00:00')
     """
-    whole = float(days).is_integer()
-    unit = "D" if whole else "s"
-    return str(np.datetime64(round(float(days) * (1 if whole else 86_400)), unit))
+    moment = moments([days])[0]
+    text = str(moment.astype("datetime64[s]") if moment == moment.astype("M8[s]") else moment)
+    return text.removesuffix("T00:00:00")
+
+
+def moments(days: Any) -> np.ndarray:
+    """Return days since 1970 as dates of numpy, to a microsecond; its last ones for later ones."""
+    days = np.clip(np.asarray(days, np.float64), -_LAST_DAY, _LAST_DAY)
+    return np.rint(days * 86_400e6).astype("datetime64[us]")
 
 
 # --- levels ---------------------------------------------------------------------------------------
@@ -429,7 +495,7 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
 
     Some may be the same in two forms, but equal cells are together only if they have one key.
     """
-    library = _library_of(type(values))
+    library = _library_of(values)
     if library == "pyarrow":
         return _apart_in_arrow(values)
     if library == "polars":
@@ -446,8 +512,8 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
     if values.dtype.kind in "iuf":
         different, places = np.unique(values, return_inverse=True)
         return list(different), places
-    if values.dtype.kind == "M":
-        values = values.astype("datetime64[us]")
+    if values.dtype.kind in "mM":  # nanoseconds would become numbers
+        values = values.astype(f"{values.dtype.kind}8[us]")
     return _apart(values.tolist())
 
 
@@ -470,7 +536,7 @@ def _apart_in_arrow(values):
     if _kind_of_arrow(values.type) == OBJECTS:  # all are missing
         return [None], np.zeros(len(values), np.intp)
     values = values if hasattr(values, "dictionary") else values.dictionary_encode()
-    places = values.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    places = values.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
     return _with_missing(values.dictionary.to_pylist(), places)
 
 
@@ -499,6 +565,8 @@ def key_of(value: Any) -> str | int | float | tuple[()] | None:
         return None
     if kind == "Interval":
         return str(value)
+    if isinstance(value, dt.timedelta | np.timedelta64):
+        return _key_of_number(_in_days(value))
     moment = _moment_of(value)
     if moment is not None:
         return moment.item().isoformat().removesuffix("T00:00:00")

@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.core.columns import NUMBER, apart, key_of, numbers_in, other_key, value_of
+from skdpdyn.core.columns import (
+    DATE,
+    NUMBER,
+    apart,
+    key_of,
+    moments,
+    numbers_in,
+    other_key,
+    values_of,
+)
 from skdpdyn.kernels.cells import write_products, write_terms
 from skdpdyn.privacy.checks import is_auto, quoted
 
@@ -126,6 +135,11 @@ class NumberColumn:
         """The number that each cell stands for."""
         ends = np.concatenate([[self.low], self.edges, [self.high]])
         return (ends[:-1] + ends[1:]) / 2
+
+    @property
+    def shown(self) -> np.ndarray:
+        """The middles as they are shown: of dates, dates of numpy."""
+        return moments(self.middles) if self.kind == DATE else self.middles
 
     def codes(self, values: Any) -> np.ndarray:
         """Return the cell of each number."""
@@ -695,7 +709,7 @@ def bounds_by_column(
     if isinstance(bounds, dict):
         bounds = _in_order(bounds, name, n_features, names, partly)
     try:
-        array = np.asarray(_as_numbers(bounds), dtype=np.float64)
+        array = np.asarray(values_of(bounds), dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         array = None
     if array is None:  # raised here, so that no other error is its context
@@ -721,15 +735,6 @@ def bounds_by_column(
             f"high: not so of columns {columns}"
         )
     return array
-
-
-def _as_numbers(bounds):
-    """Return bounds with dates as days since 1970."""
-    if isinstance(bounds, np.ndarray) and bounds.dtype.kind in "biuf":
-        return bounds
-    if isinstance(bounds, list | tuple | np.ndarray):
-        return [_as_numbers(part) for part in bounds]
-    return value_of(bounds)
 
 
 def _in_order(bounds, name, n_features, names, partly):

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.core.columns import DATE, FLAG, NUMBER, kind_of, numbers_in
+from skdpdyn.core.expansion import Levels
 from skdpdyn.data.files import ArrayFile
 from skdpdyn.data.streamed import CodedLabels, StreamedRows, refuse
 from skdpdyn.exceptions import optional
@@ -269,13 +271,12 @@ class _Numbers:
     def __init__(self, field, dtype):
         self.name = field.name
         self.dtype = dtype
+        self._converts = np.dtype(field.type.to_pandas_dtype()).kind not in "biuf"
         self.feature_names = [field.name]
 
     def write(self, values, out):
         """Write the numbers of some rows into their column."""
-        if str(values.type).startswith("decimal"):
-            values = values.cast("float64")
-        out[:, 0] = values.to_numpy(zero_copy_only=False)
+        out[:, 0] = numbers_in(values) if self._converts else values.to_numpy(zero_copy_only=False)
 
 
 class _Categories:
@@ -285,20 +286,21 @@ class _Categories:
 
     def __init__(self, name, categories):
         self.name = name
-        self._places = {value: place for place, value in enumerate(categories)}
-        if not categories or len(self._places) < len(categories) or None in self._places:
+        try:
+            self._levels = Levels(tuple(categories))
+        except ValueError:
+            self._levels = Levels(())
+        if not self._levels.levels:  # raised here, so that no other error is its context
             raise ValueError(
                 f"categories of column {name!r} must be different values, at least one"
             )
-        self.feature_names = [f"{name}_{value}" for value in categories]
+        self.feature_names = [f"{name}_{value}" for value in self._levels.levels]
 
     def write(self, values, out):
         """Write 1 where a row has a category, and 0 elsewhere: everywhere for other values."""
-        labels = _labels(values)
-        places = np.array([self._places.get(value, -1) for value in labels.values.tolist()])
-        places = places.astype(np.intp)[labels.codes]
+        places = self._levels.codes(values)
         out[...] = 0
-        known = np.flatnonzero(places >= 0)
+        known = np.flatnonzero(places < out.shape[1])
         out[known, places[known]] = 1
 
 
@@ -318,13 +320,11 @@ def _column(field, categories):
 
 def _dtype_of_numbers(field):
     """Return the dtype of a column of numbers or booleans; None of another one."""
-    types = import_module("pyarrow.types")
-    kind = field.type
-    if types.is_decimal(kind):
-        return np.dtype(np.float64)
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        return np.dtype(kind.to_pandas_dtype())
-    return None
+    kind = kind_of(field.type)
+    if kind not in (NUMBER, FLAG, DATE):
+        return None
+    dtype = np.dtype(field.type.to_pandas_dtype())
+    return dtype if dtype.kind in "biuf" else np.dtype(np.float64)  # of decimals and dates
 
 
 def _check_names(schema, names, targets, categories):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skdpdyn.core.columns import spans_in, values_of
 from skdpdyn.core.losses import LOGIT
 from skdpdyn.inference.table import PrivateSummary
 from skdpdyn.privacy.checks import quoted
@@ -32,7 +33,8 @@ def person_periods(
     Parameters
     ----------
     durations : array-like of shape (n_persons,)
-        Time of each person's event, or until when there was none: finite, above 0.
+        Time of each person's event, or until when there was none: finite, above 0. Durations by
+        their type (``timedelta64``) count in days, here and in ``times``.
     events : array-like of shape (n_persons,)
         Whether the event happened: 0 or 1. Another number is another event, such as a death of
         another cause: it counts as 0.
@@ -72,10 +74,12 @@ def person_periods(
     >>> at_risk.tolist()
     [True, True, True, False]
     """
-    times = quoting_no_records(np.asarray, times, dtype=np.float64)
-    durations = quoting_no_records(np.asarray, durations, dtype=np.float64)
+    times = quoting_no_records(spans_in, times)
+    durations = quoting_no_records(spans_in, durations)
     events = quoting_no_records(as_labels, events, [0, 1])
     events = quoting_no_records(np.asarray, events)
+    if hasattr(X, "to_pandas"):  # frames of other libraries
+        X = quoting_no_records(X.to_pandas)
     if X is not None and not hasattr(X, "iloc"):
         X = quoting_no_records(np.asarray, X)
     if times.ndim != 1 or times.size < 2 or not (times[0] > 0 and np.all(np.diff(times) > 0)):
@@ -174,8 +178,8 @@ class SurvivalCurve:
         ValueError
             If the table has another number of coefficients.
         """
-        times = np.asarray(times, dtype=np.float64)
-        x = np.asarray(x, dtype=np.float64)
+        times = spans_in(times)
+        x = np.asarray(values_of(x), dtype=np.float64)
         n_periods = times.size
         if n_periods + x.size != len(table.names):
             raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from skdpdyn.core.columns import Frame, spans_in, values_of
 from skdpdyn.core.noise import source_of
 from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.exceptions import optional
@@ -360,7 +361,8 @@ class PrivateSummary(Shown):
 
     def _raw(self, X):
         """Return public rows with the constant, and sums of coefficients."""
-        X = np.asarray(X, dtype=np.float64)
+        frame = None if isinstance(X, list | tuple) else Frame.of(X)
+        X = np.asarray(values_of(X), dtype=np.float64) if frame is None else frame.matrix()
         n_columns = len(self.names) - ("intercept" in self.names)
         if X.ndim != 2 or X.shape[1] != n_columns:
             raise ValueError(
@@ -398,7 +400,7 @@ class PrivateSummary(Shown):
         expectations = np.column_stack([raw, raw - width, raw + width] if interval else [raw])
         expectations = self._expected(expectations)
         if exposure is not None:
-            expectations = expectations * np.asarray(exposure, dtype=np.float64)[:, None]
+            expectations = expectations * spans_in(exposure)[:, None]
         return expectations if interval else expectations[:, 0]
 
     def summary(self, *, odds_ratios: bool = False) -> "PrivateSummary | str":

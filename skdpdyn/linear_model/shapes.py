@@ -30,9 +30,9 @@ class Shape:
     name : str
         Name of the column, or of both.
     grid : ndarray or tuple of two ndarray
-        The number in the middle of each cell; levels, with "(other)" and "(missing)" behind
-        them, in more parentheses where a level is called so; or the numbers of both columns of a
-        pair.
+        The number, or the date, in the middle of each cell; levels, with "(other)" and
+        "(missing)" behind them, in more parentheses where a level is called so; or the numbers of
+        both columns of a pair.
     value : ndarray of shape (n_outputs, n_points) or (n_outputs, n_points, n_points)
         Contribution to the raw prediction, less its mean over the released mean of the rows.
     missing : ndarray of shape (n_outputs,) or None, default=None
@@ -84,7 +84,7 @@ def shapes_of(model: Any) -> dict[str, Shape]:
             levels = list(getattr(column, "levels", ()))
             grid: Any = [*levels, *distinct(["(other)", "(missing)"], levels)]
             if isinstance(column, NumberColumn):
-                grid = column.middles
+                grid = column.shown
                 rows = rows[:-1]
                 missing = value[:, -1]
                 value = value[:, :-1]
@@ -114,7 +114,7 @@ def _grid_of_pair(expansion, pair):
         points = [*getattr(column, "levels", ()), "other"]
         if isinstance(column, NumberColumn):
             at = np.linspace(0, n_cells - 1, _N_POINTS).round().astype(np.intp)
-            points = column.middles[at]
+            points = column.shown[at]
         grid.append(points)
         low.append((first, expansion.low[expansion.starts[j] + at, : stop - first]))
     (first, of_first), (second, other) = low

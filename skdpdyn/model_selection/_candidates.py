@@ -11,6 +11,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
+from skdpdyn.core.columns import Frame
 from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._steps import costed, with_parameters
@@ -162,4 +163,8 @@ def reaching(estimator, rows):
 def n_columns(estimator, rows):
     """Return the number of columns that reach the model."""
     options = {"accept_sparse": True, "dtype": None, "ensure_all_finite": False}
-    return quoting_no_records(check_array, reaching(estimator, rows), **options).shape[1]
+    rows = reaching(estimator, rows)
+    frame = Frame.of(rows)
+    if frame is not None:
+        return len(frame.kinds)
+    return quoting_no_records(check_array, rows, **options).shape[1]

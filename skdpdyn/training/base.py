@@ -112,6 +112,7 @@ _HARMLESS = (
     "X or y is a LazyFrame",
     "X or y is a masked array",
     "X or y could not be read",
+    "dates are no durations",
     "y holds labels that are not in",
     "y holds strings and other labels",
     "y holds no numbers",

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
+from skdpdyn.core.columns import DATE
 from skdpdyn.core.expansion import Expansion, NumberColumn
 from skdpdyn.core.sealed import Cells, Noisy
 from skdpdyn.core.spending import Share, Spending, vocabulary_of
@@ -197,7 +198,16 @@ class ColumnRanges(Fact):
 
         octaves = rows.octave_counts().columns(is_open)
         pairs[is_open] = bought_ranges(octaves, parts, spending, rows.n_records, rows.dtype.name)
+        if facts.kinds is not None:
+            pairs = np.where(is_open[:, None], _in_whole_days(pairs, facts.kinds), pairs)
         return replace(facts, ranges=Ranges(*pairs.T))
+
+
+def _in_whole_days(pairs, kinds):
+    """Return bought ranges, of dates to the whole days around them, which are shown as dates."""
+    of_dates = np.array([kind == DATE for kind in kinds])[:, None]
+    whole = np.column_stack([np.floor(pairs[:, 0]), np.ceil(pairs[:, 1])])
+    return np.where(of_dates, whole, pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,9 +230,10 @@ class TableBounds(Fact):
                 reading, lambda k, rows: rows.part_counts(pairs[k : k + 1], split[k : k + 1])
             )
 
-        pairs = bought_ranges(of_octaves, parts, spending, reading.shape[0]).tolist()
+        pairs = bought_ranges(of_octaves, parts, spending, reading.shape[0])
         columns = list(facts.columns)
-        for j, (low, high) in zip(self.places, pairs, strict=True):
+        pairs = _in_whole_days(pairs, [columns[j].kind for j in self.places])
+        for j, (low, high) in zip(self.places, pairs.tolist(), strict=True):
             columns[j] = NumberColumn(low, high, kind=columns[j].kind)
         return replace(facts, columns=tuple(columns))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.columns import FLAG, TEXT
+from skdpdyn.core.columns import DATE, FLAG, TEXT, shown_date
 from skdpdyn.core.expansion import Levels, NumberColumn, bounds_by_column
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.schema import Schema
@@ -180,8 +180,10 @@ def schema_of(model: Any, facts: Facts, parameter: str, names: Any = None) -> Sc
     if facts.kinds is not None:
         every = getattr(model, "feature_names_in_", range(len(facts.kinds)))
         kinds |= dict(zip(every, facts.kinds, strict=False))
+    ends = {key: (column.low, column.high) for key, column in numbers.items()}
+    dates = {key: tuple(map(shown_date, ends[key])) for key in ends if kinds[key] == DATE}
     return Schema(
-        bounds={key: (column.low, column.high) for key, column in numbers.items()} or None,
+        bounds=ends | dates or None,
         categories={key: column.levels for key, column in levels.items()} or None,
         types=kinds or None,
         **{parameter: target},

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from skdpdyn.core.columns import spans_in
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named, quoted
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
@@ -504,7 +505,7 @@ def exposures(exposure: Any, y: Any) -> np.ndarray:
     if exposure is None:
         return np.ones(len(y))
     refuse_unreadable(exposure)
-    exposure = quoting_no_records(np.array, exposure, dtype=np.float64)
+    exposure = quoting_no_records(spans_in, exposure)
     if exposure.shape != np.shape(y) or not np.all((exposure > 0) & np.isfinite(exposure)):
         raise ValueError(NO_EXPOSURES)
     return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
