@@ -78,16 +78,16 @@ def test_labels_of_numbers_are_bought_without_a_word(kind):
     assert not flags.leaks_
 
 
-def test_several_classes_are_those_up_to_the_largest_that_shows():
+def test_several_classes_are_those_that_show():
     for kind in CLASSIFIERS[2:]:
-        cases = (THREE, [0, 1, 2]), (THREE + 1, [1, 2, 3]), (THREE + 7, [*range(1, 10)])
+        cases = (THREE, [0, 1, 2]), (THREE + 1, [1, 2, 3]), (THREE + 7, [7, 8, 9])
         for y, expected in cases:
             model = kind(epsilon=3.0).fit(X, y)
             assert model.classes_.tolist() == expected
             assert np.mean(model.predict(X) == y) > 0.6
     with pytest.warns(PrivacyUtilityWarning, match="labels other than classes"):
-        two = PrivateLogisticRegression(epsilon=3.0).fit(X, THREE)
-    assert two.classes_.tolist() == [0, 1]
+        two = PrivateLogisticRegression(epsilon=3.0).fit(X, np.where(X[:, 0] > 0.95, 7, 2 * TWO))
+    assert two.classes_.tolist() == [0, 2]
 
 
 def test_facts_have_their_own_share_beside_that_of_the_map():
@@ -176,11 +176,34 @@ def test_a_label_stands_out_of_an_empty_cell_by_chance_in_a_ten_thousandth_of_fi
     """2,000 draws: more than 7 of them fail with a probability below 1e-9."""
     noise = RNG.standard_normal((2000, 258))
     noise[:, 1:3] += 1000
-    failed = sum(classes_of(one, 1.0, several=True)[0].tolist() != [0, 1] for one in noise)
+    failed = sum(classes_of(one, 1.0, most=9)[0].tolist() != [0, 1] for one in noise)
     assert failed <= 7
     rare = np.array([0.0, 999.0, 1.0, 0.0, 0.0])
-    assert classes_of(rare, 1.0, several=False)[0].tolist() == [0, 1]
-    assert classes_of(np.array([9.0, 0.0, 0.0, 9.0, 0.0]), 1.0, several=True)[1]
+    assert classes_of(rare, 1.0, most=2)[0].tolist() == [0, 1]
+    alone = np.array([0.0, 0.0, 0.0, 0.0, 9.0, 0.0])  # one label
+    others = np.array([9.0, 0.0, 8.0, 7.0, 9.0, 9.0])  # -1, 1, 2, 3 and others
+    for most in (2, 9):
+        classes, has_others = classes_of(alone, 1.0, most)
+        assert (classes.tolist(), has_others) == ([0, 1], True)
+        classes, has_others = classes_of(others, 1.0, most)
+        assert (classes.tolist(), has_others) == ([-1, 3] if most == 2 else [-1, 1, 2, 3], True)
+
+
+@pytest.mark.filterwarnings("error")
+def test_classes_are_the_labels_that_occur_in_every_estimator():
+    """No classes between them appear, so that the second column is of the second label."""
+    for labels in ([2, 4], [1, 3], [0, 2], [10, 20]):
+        y = np.array(labels)[TWO]
+        for kind in (PrivateLogisticRegression, PrivateSoftmaxRegression, PrivateGAMClassifier):
+            model = kind(epsilon=3.0).fit(X, y)
+            assert model.classes_.tolist() == labels
+            assert np.mean(model.predict(X) == y) > 0.8
+    for flags in (pd.array(TWO > 0, "boolean"), pd.Series(TWO > 0, dtype="bool[pyarrow]")):
+        model = PrivateLogisticRegression(epsilon=3.0).fit(X, flags)
+        assert model.classes_.tolist() == [False, True]
+        assert "classes" not in model.bought_
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        PrivateLogisticRegression(epsilon=3.0).fit(X, pd.array([None, *(TWO[1:] > 0)], "boolean"))
 
 
 def test_labels_change_no_coefficient_more_than_their_noise():

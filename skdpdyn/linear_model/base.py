@@ -652,9 +652,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         ``VotingClassifier``. Records of other labels weigh nothing, of which noisy counts warn
         where the base rate is bought. "auto": flags are False and True. Of whole numbers, noisy
         counts tell the classes, and serve as the base rate: the first of [0, 1], [-1, 1] and [1, 2]
-        outside of which none stands out, or of several classes 0 or 1 to the largest label up to
-        255 that does. A ``start`` lends its own. Labels of text, and those of records too few for
-        that (below 830 at epsilon 1 and 9,117 at 0.1), are taken from y, with a
+        outside of which none stands out, or those from -1 to 255 that do, of a model of two classes
+        the two commonest. A ``start`` lends its own. Labels of text, and those of records too few
+        for that (below 830 at epsilon 1 and 9,117 at 0.1), are taken from y, with a
         PrivacyLeakWarning, as "from_y" does.
     class_weight : dict, "private" or None, default=None
         Public weights of the classes by label; absent labels weigh 1. Weights are divided by the

@@ -52,8 +52,8 @@ _FILL_ROWS = (
     "PrivateGAMClassifier or PrivateGAMRegressor, which take gaps as they are, or "
     "private_regression with gaps=[...]"
 )
-_FILL_TARGETS = "Give records without a target a public value"
-_MISSING = f"X or y contains missing values. {_FILL_ROWS}. {_FILL_TARGETS}"
+FILL_TARGETS = "Give records without a target a public value"
+_MISSING = f"X or y contains missing values. {_FILL_ROWS}. {FILL_TARGETS}"
 # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not
 # private
 _ON_DEVICE = "Rows are summed in the host's memory: pass X.cpu() or cupy.asnumpy(X)"
@@ -68,9 +68,9 @@ _ADVICE = {
     "Columns of text "
     "can be encoded, for example by OneHotEncoder(categories=...)",
     "Found unknown categories": "Pass every category that can occur, or handle_unknown='ignore'",
-    "Input y contains NaN": _FILL_TARGETS,
+    "Input y contains NaN": FILL_TARGETS,
     "Input X contains NaN": _FILL_ROWS,
-    "Input contains NaN": f"{_FILL_ROWS}. {_FILL_TARGETS}",
+    "Input contains NaN": f"{_FILL_ROWS}. {FILL_TARGETS}",
     "boolean value of NA is ambiguous": _MISSING,
     "float() argument must be a string or a real number, not 'NAType'": _MISSING,
     "can't convert cuda": _ON_DEVICE,
@@ -206,7 +206,7 @@ def refuse_unreadable(*arrays: Any) -> None:
     for array in arrays:
         if _has_masked_cells(array):
             raise ValueError(
-                f"X or y is a masked array with masked cells. {_FILL_ROWS}. {_FILL_TARGETS}"
+                f"X or y is a masked array with masked cells. {_FILL_ROWS}. {FILL_TARGETS}"
             )
         if sparse.issparse(array):
             check_indices(array)

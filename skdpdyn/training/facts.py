@@ -28,7 +28,7 @@ from skdpdyn.training.additive import kept
 from skdpdyn.training.parts import CLASS_COUNTS, FALSE, LEVELS, warn_of_others
 from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
 from skdpdyn.training.reading import Reading
-from skdpdyn.training.targets import Numbers, Targets, cells_of_labels, numbers_of
+from skdpdyn.training.targets import N_CELLS, Numbers, Targets, cells_of_labels, numbers_of
 from skdpdyn.training.values import Facts
 
 _RANGES = "range of targets", "finer range of targets"
@@ -81,10 +81,9 @@ class ClassLabels(Fact):
 
     def buy(self, reading, facts, spending):
         """See `Fact.buy`: the classes that show."""
-        n_cells = self.targets.n_cells
-        counts = reading.rows(partial(cells_of_labels, n_cells=n_cells)).class_counts(n_cells)
+        counts = reading.rows(cells_of_labels).class_counts(N_CELLS)
         noisy, std = spending.release(CLASS_COUNTS, counts)
-        classes, others = classes_of(noisy, std, self.targets.most > 2)
+        classes, others = classes_of(noisy, std, self.targets.most)
         if others:
             warn_of_others(classes)
         noisy = noisy[classes + 1]
@@ -92,7 +91,7 @@ class ClassLabels(Fact):
         return replace(facts, target=classes, counts=Noisy(noisy, std), total=total)
 
 
-def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarray, bool]:
+def classes_of(counts: np.ndarray, std: float, most: float) -> tuple[np.ndarray, bool]:
     """Return the classes that noisy counts show, and whether they show other labels too.
 
     Parameters
@@ -101,14 +100,15 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
         Noisy counts of the labels -1, 0, 1, ..., and of all others.
     std : float
         Standard deviation of their noise.
-    several : bool
-        Whether there may be more than two classes.
+    most : float
+        Largest number of classes.
 
     Returns
     -------
     classes : ndarray of shape (n_classes,)
         The first of the lists [0, 1], [-1, 1] and [1, 2] outside of which nothing stands out;
-        otherwise, of several, 0 or 1 to the largest label that does.
+        otherwise the labels that do, of more than ``most`` the commonest, and [0, 1] where fewer
+        than two do.
     others : bool
         Whether a label that is no class stands out.
 
@@ -116,20 +116,22 @@ def classes_of(counts: np.ndarray, std: float, several: bool) -> tuple[np.ndarra
     --------
     >>> import numpy as np
     >>> from skdpdyn.training.facts import classes_of
-    >>> classes_of(np.array([1.0, 0.0, 950.0, 60.0, -2.0]), std=3.0, several=False)
+    >>> classes_of(np.array([1.0, 0.0, 950.0, 60.0, -2.0]), std=3.0, most=2)
     (array([1, 2]), False)
+    >>> classes_of(np.array([1.0, 0.0, 70.0, 2.0, 60.0, -2.0]), std=3.0, most=2)
+    (array([1, 3]), False)
     """
     threshold = -std * ndtri(FALSE / counts.size)
     shown = np.flatnonzero(counts >= threshold) - 1
-    last = counts.size - 2
     for pair in _PAIRS:
         if np.all(np.isin(shown, pair)):
             return np.array(pair), False
-    labels = shown[(shown >= 0) & (shown < last)]
-    if not several or labels.size == 0 or labels.max() < 2:
+    labels = shown[shown < counts.size - 2]
+    if labels.size < 2:
         return np.array(_PAIRS[0]), True
-    classes = np.arange(0 if 0 in labels else 1, labels.max() + 1)
-    return classes, bool(shown[0] == -1 or shown[-1] == last)
+    commonest = labels[np.argsort(-counts[labels + 1], kind="stable")]
+    classes = np.sort(commonest[: int(min(most, labels.size))])
+    return classes, classes.size < shown.size
 
 
 @dataclass(frozen=True, eq=False)

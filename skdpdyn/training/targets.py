@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from skdpdyn.core.columns import spans_in
+from skdpdyn.core.columns import FLAG, NUMBER, kind_of, numbers_in, spans_in
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named, quoted
-from skdpdyn.training.base import quoting_no_records, refuse_unreadable
+from skdpdyn.training.base import FILL_TARGETS, quoting_no_records, refuse_unreadable
 
 FROM_Y = "from_y"
 LARGEST = 1e150
-MOST_LABELS = 256  # labels of several classes that can be bought are 0, 1, ..., below it
+N_CELLS = 258
+"""Number of cells that labels are counted in: -1, 0, 1, ..., 255, and all others."""
 NO_EXPOSURES = "exposure must hold one finite number > 0 for each row of X"
 _LARGEST_EXPOSURE = 1e30  # larger ones count as that, those below its reciprocal as that
 
@@ -130,11 +131,6 @@ class Labels(Targets):
     def may_buy(self, model, of_y):
         """See `Targets.may_buy`: of numbers."""
         return super().may_buy(model, of_y) and of_y in ("", *"iuf")
-
-    @property
-    def n_cells(self) -> int:
-        """Number of cells that labels are counted in: -1, 0, 1, ..., and others."""
-        return 5 if self.most == 2 else MOST_LABELS + 2
 
     def from_y(self, model, y):
         """See `Targets.from_y`: the labels that occur."""
@@ -374,14 +370,14 @@ def given_or_lent(model: Any, parameter: str) -> Any:
     return lent if is_auto(value) else listed(value)
 
 
-def cells_of_labels(y: Any, n_cells: int) -> np.ndarray:
+def cells_of_labels(y: Any) -> np.ndarray:
     """Return the cells of labels that are numbers: -1, 0, 1, ..., the last is of all others."""
     if y.dtype.kind not in "biuf":
         raise ValueError("y holds labels that are no numbers: pass classes=[...]")
     if y.dtype.kind == "f" and not np.all(y == np.floor(y)):  # of one record alone
         raise ValueError("Unknown label type: continuous. Labels that are numbers must be whole")
-    inside = (y >= -1) & (y <= n_cells - 3)
-    return np.where(inside, y, n_cells - 2).astype(np.float64) + 1
+    inside = (y >= -1) & (y <= N_CELLS - 3)
+    return np.where(inside, y, N_CELLS - 2).astype(np.float64) + 1
 
 
 def as_labels(y: Any, classes: Any) -> Any:
@@ -391,6 +387,7 @@ def as_labels(y: Any, classes: Any) -> Any:
     one is one. Arrays and columns that cannot match the classes, by their type, are refused.
     """
     classes = listed(classes)
+    y = _of_type(y)
     if not isinstance(y, (list, tuple)):
         if classes is not None and np.size(classes):
             refuse_other_type(y, np.ravel(np.asarray(classes, dtype=object)))
@@ -400,6 +397,20 @@ def as_labels(y: Any, classes: Any) -> Any:
     if len({isinstance(label, str) for label in y}) > 1:
         raise ValueError("y holds strings and other labels: pass labels of one kind")
     return y
+
+
+def _of_type(y):
+    """Return flags and numbers by the type of another library as numpy's, others as they are."""
+    dtype = getattr(y, "dtype", None)
+    if dtype is None or isinstance(dtype, np.dtype) or kind_of(dtype) not in (FLAG, NUMBER):
+        return y
+    array = np.asarray(y)
+    if array.dtype.kind in "biuf":
+        return array
+    numbers = quoting_no_records(numbers_in, y)
+    if np.isnan(numbers).any():
+        raise ValueError(f"Input y contains NaN. {FILL_TARGETS}")
+    return numbers.astype(bool) if kind_of(dtype) == FLAG else numbers
 
 
 def are_labels(labels: np.ndarray, source: Any = None) -> bool:
