@@ -532,6 +532,18 @@ MUTATIONS = [
         "tests/test_sealed.py -k 'targets and dense'",
     ),
     Mutation(
+        "sums of slopes of numbers with half of their norm",
+        "lipschitz=math.hypot(1.0, 0.25),",
+        "lipschitz=0.5,",
+        "tests/test_means.py -k 'sums_of'",
+    ),
+    Mutation(
+        "a level's prediction beside its target for nothing",
+        "bound = math.hypot(1.0, largest)",
+        "bound = 1.0",
+        "tests/test_means.py -k 'sums_of'",
+    ),
+    Mutation(
         "a mean residual counts once",
         "apart = min(ANY, objective.loss.apart / limit)",
         "apart = 1.0",

@@ -5,6 +5,7 @@ package needs a way out here that comes to it: `test_bits.py` reads the package.
 """
 
 import io
+import math
 import sys
 import warnings
 from contextlib import ExitStack, redirect_stdout
@@ -260,6 +261,21 @@ def calibrated(way):
         def patched(data):
             bought = "calibration_share", "rate_calibration_share", "slope_share"
             with patch.multiple(rules, **dict.fromkeys(bought, lambda *_: 0.1)):
+                return run(data)
+
+        return patched
+
+    return for_width
+
+
+def lined(way):
+    """Return a way out of a model of means that buys its slope and level, as many records do."""
+
+    def for_width(n_features):
+        run = way(n_features)
+
+        def patched(data):
+            with patch.multiple(rules, LEAST_STRENGTH_OF_LINE=0.0, DROWNED_LEVEL=math.inf):
                 return run(data)
 
         return patched
@@ -787,6 +803,11 @@ WAYS_OUT = {
     "PrivateRidge by products": mapped(solved(fit(ridge, "target"))),
     "PrivateRidge by products of persons": mapped(solved(fit(ridge, "target", groups="groups"))),
     "PrivateRidge calibrated": mapped(calibrated(fit(ridge, "target"))),
+    "PrivateRidge with slope and level": mapped(lined(fit(ridge, "target"))),
+    "PrivateRidge with slope and level, weighted persons": mapped(
+        lined(fit(weighing(ridge), "target", **WEIGHED, **PERSONS))
+    ),
+    "PrivateGAMRegressor with slope and level": lined(rich(curves, "target")),
     "PrivatePoissonRegressor calibrated": mapped(
         calibrated(fit(partial(counting, target_bounds=(0, 8)), "counts"))
     ),

@@ -72,7 +72,7 @@ LAYERS = {
     (8, 3): "export/io training/values",
     (8, 4): "export/__init__ training/reading",
     (8, 5): "training/parts",
-    (8, 5, 5): "training/residuals training/slope",
+    (8, 5, 5): "training/residuals training/slope training/line",
     (8, 6): "training/counts training/recipe",
     (8, 7): "training/plan",
     (8, 7, 5): "training/facts",

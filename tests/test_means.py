@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpdyn import PrivateRidge
+from skdpdyn import PrivateGAMRegressor, PrivateRidge
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.local import LocalRows
@@ -12,6 +12,7 @@ from skdpdyn.linear_model import Numbers
 from skdpdyn.privacy import Budget
 from skdpdyn.training.cells import N_OCTAVES, TargetCells
 from skdpdyn.training.facts import TargetRange
+from skdpdyn.training.line import SUMS_OF_SLOPE, sums_of_level
 
 N = 50_000
 BOUNDS = [(-1.0, 1.0)] * 4
@@ -29,21 +30,75 @@ def table(kind, seed=0):
     return X, (10 * np.exp(X[:, 1]) * rng.exponential(1.0, N)).clip(0, 150), (0, 150)
 
 
+@pytest.mark.parametrize("estimator", [PrivateRidge, PrivateGAMRegressor])
 @pytest.mark.parametrize("kind", ["outcome", "costs", "skewed"])
-def test_predictions_add_up_to_the_targets(kind):
+def test_predictions_add_up_to_the_targets(estimator, kind):
     X, y, target_bounds = table(kind)
-    for seed in range(3):
-        model = PrivateRidge(
+    for seed in range(2):
+        model = estimator(
             epsilon=2, bounds=BOUNDS, target_bounds=target_bounds, random_state=seed
         ).fit(X, y)
-        assert model.solver_ == "sufficient_statistics"
-        assert 0.9 < model.predict(X).sum() / y.sum() < 1.1
+        off = model.predict(X).mean() - y.mean()
+        assert abs(off) < 0.02 * y.mean() + 3 * model.mean_std_
+        assert model.mean_std_ < 0.1 * y.mean()
+        told = f"sum of predictions +- {N * model.mean_std_:.3g}"
+        assert told in model.privacy_report().to_text()
+
+
+def test_a_rare_outcome_keeps_its_shape():
+    X, y, target_bounds = table("outcome")
+    rate = 0.03 * np.exp(np.sin(3 * X[:, 0]) + 0.8 * (X[:, 1] > 0)) / 1.86
+    model = PrivateGAMRegressor(
+        epsilon=2, bounds=BOUNDS, target_bounds=target_bounds, random_state=0
+    ).fit(X, y)
+    assert 1 - np.mean((model.predict(X) - rate) ** 2) / rate.var() > 0.75
+
+
+def test_a_mean_that_drowns_in_noise_warns():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (5000, 4))
+    y = (rng.random(5000) < 0.005).astype(float)
+    with pytest.warns(PrivacyUtilityWarning, match="mean of predictions may be off"):
+        PrivateRidge(bounds=BOUNDS, target_bounds=(0, 1), random_state=0).fit(X, y)
+
+
+def test_sums_of_slope_and_level_are_those_of_numpy_and_bounded():
+    rng = np.random.default_rng(0)
+    n = 4000
+    y = rng.normal(0, 2, n) * rng.choice([1, 10], n)
+    f = rng.normal(0.2, 1.5, n) * rng.choice([1, 10], n)
+    low, high, base = -0.5, 3.0, 0.2
+    out = np.empty((5, n))
+    numbers = np.array([0, base, 0.4, low, high])[:, None] + np.zeros(n)
+    numbers[0] = f
+    SUMS_OF_SLOPE.residual(numbers, y, out)
+    v = (f - base) * 0.4
+    r = np.clip((np.clip(y, low, high) - np.clip(f, low, high)) / 3, -1, 1) * np.clip(v, -1, 1)
+    q = np.minimum(np.abs(v), 1) * np.minimum(np.abs(v), 2) / 2
+    np.testing.assert_allclose(out[:2], [r, q / 2 - 0.25], atol=1e-12)
+    assert not np.any(out[2:])
+    assert np.linalg.norm(out, axis=0).max() <= SUMS_OF_SLOPE.lipschitz
+    for largest in (1.5, 0.0):
+        loss = sums_of_level(largest)
+        out = np.empty((8, n))
+        factor = 0.6 if largest else 0.0
+        numbers = np.array([0, base, factor, low, high, -1, 20, largest])[:, None] + np.zeros(n)
+        numbers[0] = f
+        loss.residual(numbers, y, out)
+        cut = np.clip(f, -1, 20)
+        t = (2 * np.clip(y, low, high) - low - high) / (high - low)
+        both = t, np.clip((cut - base) * 0.6, -largest, largest)
+        if not largest:
+            both = np.clip((np.clip(y, low, high) - np.clip(cut, low, high)) / 3, -1, 1), 0 * y
+        np.testing.assert_allclose(out[:2], both, atol=1e-12)
+        assert not np.any(out[2:])
+        assert np.linalg.norm(out, axis=0).max() <= loss.lipschitz * (1 + 1e-12)
 
 
 def cells_of(y, epsilon=1e4):
     """Return cells of targets, nearly without noise."""
     spending = Spending.seeded(Budget(epsilon, 1e-6), {"cells": Share(1.0)}, 0)
-    return TargetCells.bought("cells", LocalRows(np.zeros((len(y), 1)), y), spending)
+    return TargetCells.bought("cells", LocalRows(np.zeros((len(y), 1)), y), 0.0, spending)
 
 
 def test_cells_are_octaves_that_end_at_powers_of_two():

@@ -830,6 +830,11 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     ----------
     target_bounds_ : tuple (low, high)
         The bounds used.
+    mean_std_ : float
+        Of models of means on mapped rows with an intercept: by how much the mean of predictions of
+        the training rows may differ from that of their targets, by noise and by what limits on
+        targets hide. There is a warning where it is above a tenth of the distance of that mean to
+        the nearer of ``target_bounds_``.
 
     Examples
     --------
@@ -899,6 +904,16 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         # the checks train on 200 rows, at the default budget of 1
         tags.regressor_tags.poor_score = True
         return tags
+
+    def _bought_facts(self):
+        facts = super()._bought_facts()
+        if getattr(self, "mean_std_", None) is None:
+            return facts
+        total = self.n_samples_ * self.mean_std_
+        told = (
+            f"sum of predictions +- {total:.3g}, about that of the targets (n_samples times means)"
+        )
+        return (*facts, told)
 
     def _raw_predictions(self, X):
         products = self._scaled_products(X)

@@ -14,11 +14,11 @@ from skdpdyn.core.expansion import NumberColumn, weighted_squares
 from skdpdyn.core.spending import training_of
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.training.base import distinct
+from skdpdyn.training.conditioning import moments_of
 
 _N_CURVATURES = 200  # at which the noise of training is looked at
 _N_POINTS = 32  # of a pair's grid, in each direction
 _LONGEST = 1.9  # largest curvature that steps allow for, over the reciprocal of a step
-_MEAN_SQUARE = 0.8  # of the length of mapped rows, half of which are shorter than 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +129,7 @@ def importances_of(model: Any) -> dict[str, float]:
     """Return the mean absolute contribution of each term, the largest first."""
     row_map = model.conditioning_.row_map
     importances = {}
-    moments, vectors = _moments_of(row_map)
+    moments, vectors = moments_of(row_map)
     coef = np.atleast_2d(model.coef_)
     if vectors is not None:
         turned = row_map.norm * np.linalg.solve(row_map.weights, vectors).T
@@ -141,21 +141,6 @@ def importances_of(model: Any) -> dict[str, float]:
             std = np.sqrt(moments @ (turned[:, part] @ coef[:, part].T) ** 2)
         importances[name] = math.sqrt(2 / math.pi) * float(np.mean(std))
     return dict(sorted(importances.items(), key=lambda item: -item[1]))
-
-
-def _moments_of(row_map):
-    """Return the released second moments of mapped rows, and their directions; None: columns.
-
-    A map was made of them: w^2 = t / (moment + t).
-    """
-    if row_map.is_diagonal:
-        values = row_map.weights**2
-        vectors = None
-    else:
-        values, vectors = np.linalg.eigh(row_map.weights @ row_map.weights.T)
-    left = np.clip(1 - values * row_map.radius**2, 0.0, None)
-    total = float(np.sum(left))
-    return (_MEAN_SQUARE * left / total if total > 0 else left), vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +164,7 @@ class _Noise:
         unit, bend = scale
         grid = np.linspace(0.0, _LONGEST / float(np.max(record.step_size)), _N_CURVATURES)
         squares = np.array([_accumulated(record, model.alpha_, h) for h in grid])
-        moments, vectors = _moments_of(row_map)
+        moments, vectors = moments_of(row_map)
         turned = row_map.weights if vectors is None else vectors.T @ row_map.weights
         directions = unit * turned / row_map.norm
         variances = np.interp(moments * bend, grid, squares)

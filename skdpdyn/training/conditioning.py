@@ -30,6 +30,7 @@ __all__ = [
     "FittedConditioning",
     "bounded_spread",
     "learn_curvature",
+    "moments_of",
     "private_mean",
     "shares_of",
     "shrunk",
@@ -49,6 +50,22 @@ _LEAST_VARIANCE = 1e-8
 LARGEST_SPREAD = 1024.0
 _SKETCH = 64  # public buckets of columns, for the curvature of sparse rows
 _EPS = np.finfo(np.float64).eps
+_MEAN_SQUARE = 0.8  # of the length of mapped rows, half of which are shorter than 1
+
+
+def moments_of(row_map: RowMap) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the released second moments of mapped rows, and their directions; None: columns.
+
+    A map was made of them: w^2 = t / (moment + t).
+    """
+    if row_map.is_diagonal:
+        values = row_map.weights**2
+        vectors = None
+    else:
+        values, vectors = np.linalg.eigh(row_map.weights @ row_map.weights.T)
+    left = np.clip(1 - values * row_map.radius**2, 0.0, None)
+    total = float(np.sum(left))
+    return (_MEAN_SQUARE * left / total if total > 0 else left), vectors
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,6 +181,9 @@ def _public(learning):
     if request.expansion is not None:
         attributes["expansion_"] = learning.rows.expansion
         attributes["units_"] = learning.units
+    if learning.mean_std is not None:
+        low, high = target.attributes["target_bounds_"]
+        attributes["mean_std_"] = learning.mean_std * (high - low) / 2
     if learning.class_weights is not None:
         labels = target.attributes["classes_"].tolist()
         attributes["class_weight_"] = dict(

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
+from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Noisy
 from skdpdyn.core.spending import SEARCH_OCTAVES, Share, Spending, total_of
 from skdpdyn.data.base import Rows
@@ -244,27 +245,14 @@ class NumberUnits(TargetUnits):
             mean = min(max(total / rows.mass, -1.0), 1.0)
         scale = 1.0
         if TARGET_SCALE in spending.shares:
-            cells = TargetCells.bought(TARGET_SCALE, rows.with_target(mean, 1.0), spending)
-            scale = self.scale(cells, learning.plan.request)
+            cells = TargetCells.bought(TARGET_SCALE, rows, mean, spending)
+            scale = self.scale(cells, learning, spending)
         learning.rows = rows.with_target(mean, scale)
         learning.units = (mean, scale)
 
-    def scale(self, cells: TargetCells, request: Any) -> float:
-        """Return the unit of residuals."""
-        return cells.quantile(rules.target_quantile(request.strength))
-
-
-class MeanUnits(NumberUnits):
-    """The same for models of means: sums of products bound targets where bias and noise are least.
-
-    Steps bound residuals, which are smaller.
-    """
-
-    def scale(self, cells, request):
-        """See `NumberUnits.scale`."""
-        if request.recipe.after:
-            return super().scale(cells, request)
-        return cells.limit(request.strength, rules.cost_of_limit(request.n_features + 1))
+    def scale(self, cells: TargetCells, learning: Learning, spending: Spending) -> float:
+        """Return the unit of residuals, and note what else follows from the cells of targets."""
+        return cells.quantile(rules.target_quantile(learning.plan.request.strength))
 
 
 class WeightTotal(Part):
@@ -440,6 +428,14 @@ def sums_of_rows(
     return spending.release(name, learning.rows.residual_sum(objective, bound, point))
 
 
+def residual_bound(objective: Objective) -> float:
+    """Return the bound on residuals whose mean is bought: of numbers at least their scale."""
+    bound = objective.clip / objective.row_norm
+    if objective.n_outputs == 1:
+        bound = max(bound, 1.0)
+    return min(objective.loss.lipschitz, bound)
+
+
 class MeanResidual(Part):
     """The mean residual after training, which a move of the intercept makes 0."""
 
@@ -456,9 +452,7 @@ class MeanResidual(Part):
             return
         units = learning.plan.request.family.units
         objective = learning.plan.objective
-        bound = min(objective.loss.lipschitz, objective.clip / objective.row_norm)
-        if objective.n_outputs == 1:  # of numbers the limit that their cells tell
-            bound = min(objective.loss.lipschitz, max(bound, 1.0))
+        bound = residual_bound(objective)
         coef, intercept = objective.split(learning.theta)
         total, _ = sums_of_rows(
             MEAN_RESIDUAL, objective.loss, bound, coef, intercept, learning, spending

@@ -22,6 +22,7 @@ from skdpdyn.solvers import SufficientStatistics
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
 from skdpdyn.training.family import Part
+from skdpdyn.training.line import LINE
 from skdpdyn.training.parts import (
     CELLS,
     CLASS_WEIGHTS,
@@ -228,7 +229,7 @@ class Mapped(Planned):
     """A map of rows, then steps that follow from the map."""
 
     adapts = composes = True
-    after: tuple[Part, ...] = (RESIDUAL, QUANTILE, SLOPE, MEAN_ROW)
+    after: tuple[Part, ...] = (RESIDUAL, QUANTILE, SLOPE, MEAN_ROW, LINE)
 
     def bought(self, request):
         """See `AsIs.bought`."""
@@ -254,7 +255,7 @@ class Mapped(Planned):
         facts = learning.facts
         if not (learning.rows.map.alike and planned.objective.n_together == 1):
             facts = replace(facts, enough=math.inf)  # directions are not alike
-        training = planned.training
+        training = learning.training
         objective = planned.objective
         if objective.loss.kink is not None:
             strength = rules.strength_of(objective.n_samples, training.mu, training.adjacency)
@@ -269,7 +270,7 @@ class Mapped(Planned):
 class Solved(Mapped):
     """A map of rows, then sums of their products, which are solved for coefficients."""
 
-    after = ()
+    after = (LINE,)
     solver = SufficientStatistics()
     hands_over = MappingProxyType({})
 
@@ -284,8 +285,8 @@ class Solved(Mapped):
     def record(self, learning, spending):
         """See `Recipe.record`: one release for all that is left."""
         planned = learning.plan
-        with_noise = self.solver.mechanism(planned.objective, planned.training, planned.bound)
-        return with_noise(1 / planned.training.mu)
+        with_noise = self.solver.mechanism(planned.objective, learning.training, planned.bound)
+        return with_noise(1 / learning.training.mu)
 
 
 AS_IS = AsIs()

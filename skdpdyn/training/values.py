@@ -27,6 +27,7 @@ from skdpdyn.privacy import Budget, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.solvers import Solver
 from skdpdyn.solvers.noisy_gd import Learnt
+from skdpdyn.training.cells import TargetCells
 from skdpdyn.training.conditioning import FittedConditioning, pays_for_matrix
 from skdpdyn.training.family import Family, Part
 from skdpdyn.training.start import Start
@@ -359,8 +360,32 @@ class Learning:
     start: np.ndarray | None = None  # parameters that training starts from; None: 0
     relative: float = 1.0  # residuals' unit over the base rate of counts
     facts: Learnt = FIRST_FACTS  # what steps follow from
+    cells: TargetCells | None = None  # of a model of means
+    spread: float = 1.0  # deviation of targets, in units in which their bounds are [-1, 1]
+    mean_std: float | None = None  # of the mean of predictions about that of targets, in these
     record: Mechanism | None = None  # of the steps that ran
     theta: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what training learnt
+
+    def __post_init__(self) -> None:
+        self.training = self.plan.training
+
+    def change_shares(self, spending: Spending, sizes: Mapping[str, float]) -> None:
+        """Change what parts after training take, by what was released; training takes the rest.
+
+        Gaussian releases compose though each follows from those before it, as long as all mu^2 add
+        up to no more: what training takes is fixed before it, and before these parts.
+
+        Raises
+        ------
+        CalibrationError
+            If nothing is left for training.
+        """
+        kept = {name: share for name, share in spending.shares.items() if name not in sizes}
+        spending.shares = kept | {name: Share(size) for name, size in sizes.items() if size}
+        left = 1 - total_of(spending.shares.values())
+        if not left > 0:
+            raise CalibrationError("parts after training leave nothing for it: please report this")
+        self.training = self.plan.budget.part(left * ROUNDS_DOWN**2)
 
     def hand_over(self, reason: str) -> None:
         """Go on by another recipe, which that of the plan has declared for this reason.
