@@ -40,6 +40,42 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "rows of a person weigh more than 1 together",
+        "if not np.all(totals <= 1 + persons.largest * _EPS):",
+        "if not np.all(totals <= persons.largest):",
+        "tests/test_sealed.py -k weigh_at_most",
+    ),
+    Mutation(
+        "a factor of a weight beyond 1",
+        "factor = np.where(factor >= 0, np.minimum(factor, 1.0), 0.0)",
+        "factor = np.asarray(factor)",
+        "tests/test_sealed.py -k weigh_at_most",
+    ),
+    Mutation(
+        "weights over their own maximum",
+        "return np.clip(weights, low, high) / high",
+        "return np.clip(weights, low, high) / weights.max()",
+        "tests/test_sealed.py -k own_row",
+    ),
+    Mutation(
+        "tables of features are as short as they say",
+        "return self.expansion.longest <= radius",
+        "return self.expansion.row_norm <= radius",
+        "tests/test_sealed.py -k longer_than_they_say",
+    ),
+    Mutation(
+        "terms of a table beyond their limit",
+        'return terms * _kept(np.einsum("ij,ij->i", terms, terms), limit)[:, None]',
+        "return terms",
+        "tests/test_sealed.py -k 'gradient and likelihood'",
+    ),
+    Mutation(
+        "second derivatives of several outputs are cut one by one",
+        "(1 + (a != b)) * of_outputs(a, b) ** 2 for a, b in pairs",
+        "(a == b) * of_outputs(a, b) ** 2 for a, b in pairs",
+        "tests/test_sealed.py -k 'curvatures and likelihood'",
+    ),
+    Mutation(
         "several quantiles are clipped together as one is",
         "lipschitz=norm_of_quantiles(quantiles),",
         "lipschitz=one[-1].lipschitz * 1.2,",
@@ -653,8 +689,8 @@ MUTATIONS = [
     ),
     Mutation(
         "sums of products forget that they round",
-        "Products(self.summed(statistic), norm, self.sum_rounding())",
-        "Products(self.summed(statistic), norm, 0.0)",
+        "SealedProducts(self.summed(statistic), norm, self.sum_rounding())",
+        "SealedProducts(self.summed(statistic), norm, 0.0)",
         "tests/test_sufficient_statistics.py -k rounding",
     ),
     Mutation(

@@ -21,7 +21,7 @@ from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, lev
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.noise import generators
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.sealed import Cells, opened
+from skdpdyn.core.sealed import SealedCells, opened
 from skdpdyn.core.spending import Spending
 from skdpdyn.data import ParquetRows
 from skdpdyn.data.coded import Coded, CodedRows
@@ -499,7 +499,7 @@ def test_a_level_of_one_shows_no_more_often_than_is_paid_for(adjacency, rows_of_
     assert planned.budget.reserved == pytest.approx(0.4)
     spending = Spending(planned.budget, planned.shares, generator)
     assert not np.any(
-        spending.vocabulary(LEVELS, Cells(np.zeros((1, 1000))), 1)
+        spending.vocabulary(LEVELS, SealedCells(np.zeros((1, 1000))), 1)
     )  # these do not occur
 
 

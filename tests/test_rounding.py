@@ -20,7 +20,7 @@ from skdpdyn.core.sealed import Sealed, opened
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.data.tally import Tally
+from skdpdyn.data.tally import RowTally
 from skdpdyn.evaluation.counts import counts_of_bins
 from skdpdyn.kernels import sums
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivateRidge
@@ -209,7 +209,7 @@ def test_counts_of_other_labels_round_within_their_sensitivity(n_records):
     of_one = places.copy()
     of_one[0] = 0
     parts = [
-        counts_of_bins("counts", of, (2, 4), Tally(n_records), others=True).sums
+        counts_of_bins("counts", of, (2, 4), RowTally(n_records), others=True).sums
         for of in (places, of_one)
     ]
     moved = [map(Fraction, opened(part).tolist()) for part in parts]

@@ -15,12 +15,16 @@ from scipy import sparse
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn
 from skdpdyn.core.losses import below, logistic, squared
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.sealed import Cells, Counts, Sealed, opened, stacked
+from skdpdyn.core.sealed import Sealed, SealedCells, SealedCounts, opened, stacked
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.local import LocalRows, rows_of
+from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.data.tally import TalliedRows, Tally, means
+from skdpdyn.data.tally import RowTally, TalliedRows, means
+from skdpdyn.inference.directions import Coordinates
+from skdpdyn.inference.scored import ScoredRows
+from skdpdyn.training.parameters import within
 
 pytestmark = pytest.mark.every_case
 
@@ -31,6 +35,7 @@ MAKE = {
     "core/sealed.py",
     "data/base.py",
     "data/coded.py",
+    "data/local.py",  # counts of columns whose rows come in portions
     "data/tally.py",
     "inference/scored.py",
 }
@@ -78,9 +83,16 @@ def imports():
 
 
 def test_only_sources_of_rows_make_sealed_sums():
-    kinds = {"Sealed", "Counts", "Cells", "Products"}
+    kinds = {"Sealed", "SealedCounts", "SealedCells", "SealedProducts"}
     made = {name for name, (_, called, _) in imports().items() if called & kinds}
-    assert made - {"training/facts.py"} <= MAKE  # which puts portions of a table together
+    assert made <= MAKE
+
+
+def test_only_sources_of_rows_read_sums_that_are_not_sealed():
+    for path in PACKAGE.rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if {getattr(node, "attr", "") for node in nodes} & {"summed", "open_sums"}:
+            assert path.relative_to(PACKAGE).parts[0] == "data", path
 
 
 def test_only_noise_opens_sealed_sums():
@@ -121,7 +133,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("use", REFUSED)
-@pytest.mark.parametrize("kind", [Sealed, Counts, lambda value: Cells([value])])
+@pytest.mark.parametrize("kind", [Sealed, SealedCounts, lambda value: SealedCells([value])])
 def test_nothing_else_reads_one(kind, use):
     sealed = kind([123.0, 456.0])
     with pytest.raises(TypeError) as refusal:
@@ -143,8 +155,8 @@ def test_public_numbers_and_places_keep_what_a_record_changes():
 
 
 def test_cells_stay_in_their_columns():
-    """Cells of two columns never become one, of which a record would be in twice."""
-    cells = Cells(np.arange(12.0).reshape(3, 4))
+    """SealedCells of two columns never become one, of which a record would be in twice."""
+    cells = SealedCells(np.arange(12.0).reshape(3, 4))
     merged = cells.merged(np.array([[0, 0, 1, -1], [1, 1, 1, 1], [-1, -1, -1, 0]]), 2)
     assert opened(merged).tolist() == [1.0, 2.0, 0.0, 22.0, 11.0, 0.0]
     assert merged.norm == cells.norm == math.sqrt(3)
@@ -153,7 +165,7 @@ def test_cells_stay_in_their_columns():
     assert cells.columns([0, 2]).norm == math.sqrt(2)
     assert cells.only(np.array([1, 2, 9])).norm == math.sqrt(2)  # of two columns
     assert cells.at(5).sensitivity("replace_one") == 1
-    both = cells.with_columns(np.array([True, False, False]), Cells(np.ones((3, 4))))
+    both = cells.with_columns(np.array([True, False, False]), SealedCells(np.ones((3, 4))))
     assert opened(both)[:5].tolist() == [1.0, 1.0, 1.0, 1.0, 4.0]
     assert opened(cells.without([0, 11])).sum() == 55
 
@@ -363,6 +375,51 @@ def test_a_record_of_cells_changes_what_a_sum_says(persons, name):
     check(found, name, WIDTH.get(name, 0.8))
 
 
+def test_tables_that_are_longer_than_they_say_are_shortened():
+    """What bounds a row of cells is not what is declared of its tables, but these themselves."""
+    codes = np.zeros((N, len(TABLES.columns)), TABLES.code_dtype)
+    assert TABLES.longest <= TABLES.row_norm <= 1.5 * TABLES.longest
+    long = Expansion(TABLES.columns, 2, 1.0)
+    vars(long)["tables"] = [9 * table for table in TABLES.tables]
+    for expansion, shortened in ((TABLES, False), (long, True)):
+        rows = rows_of(Coded(codes, expansion), np.zeros(N), None, 1)
+        total = rows.column_sums(TABLES.row_norm)
+        assert np.linalg.norm(opened(total)) <= N * TABLES.row_norm * (1 + 1e-12)
+        assert np.isclose(np.linalg.norm(opened(total)), N * TABLES.row_norm) == shortened
+
+
+# --- the algebra: what a likelihood says of rows --------------------------------------------------
+
+OF_LIKELIHOODS = {
+    "gradient": lambda rows, numbers: rows.gradient(numbers[:, None], 0.7, np.ones((1, D + 1))),
+    "curvature": lambda rows, numbers: rows.curvature(
+        lambda a, b: np.abs(numbers), 0.25, np.ones((1, D + 1))
+    ),
+    "curvatures": lambda rows, numbers: rows.curvature(
+        lambda a, b: np.abs(numbers) / (1 + (a != b)), 0.25, np.ones((2, D + 1))
+    ),
+    "scores": lambda rows, numbers: rows.scores(numbers[:, None], 0.7, np.ones((1, D + 1))),
+}
+
+
+@pytest.mark.parametrize("name", OF_LIKELIHOODS)
+@pytest.mark.parametrize("of_records", [SOURCES["dense"], of_persons, weighted])
+def test_a_record_changes_what_a_likelihood_says(of_records, name):
+    """Whatever the likelihood says of its rows: terms beyond their limit are cut, and NaN."""
+    terms = np.random.default_rng(0).uniform(-1, 1, N)
+    *neighbouring, without = neighbours(of_records)
+    found = []
+    for rows in (*neighbouring, without):
+        plain = rows.with_map(RowMap(None, np.ones(D), norm=1.0, radius=1.0))
+        scored = ScoredRows(plain, Coordinates(np.zeros(D), np.eye(D), 0.5), 1.0)
+        numbers = terms[N - len(rows.y) :].copy()
+        for end in (None,) if rows is without else (9.0, -9.0, 0.1, math.nan):
+            if end is not None:
+                numbers[: N - len(without.y)] = end
+            found.append(OF_LIKELIHOODS[name](scored, numbers))
+    check(found, name, 0.9)
+
+
 # --- the algebra: numbers that rows have by themselves --------------------------------------------
 
 TREE = np.vstack([np.kron(np.eye(2), np.ones(4)), np.kron(np.eye(4), np.ones(2)), np.eye(8)])
@@ -410,10 +467,10 @@ def test_a_record_changes_what_a_tally_says(owner, part, name):
     for numbers in product(*ends):
         for of_rows, end in zip((a, b, place), numbers, strict=True):
             of_rows[first] = end
-        found.append(TALLIES[name](Tally.by(N, owners, weights), a, b, place))
+        found.append(TALLIES[name](RowTally.by(N, owners, weights), a, b, place))
     rest = slice(first.stop, N)
     left = None if owners is None else owners[rest]
-    tally = Tally.by(N - first.stop, left, None if weights is None else weights[rest])
+    tally = RowTally.by(N - first.stop, left, None if weights is None else weights[rest])
     found.append(TALLIES[name](tally, a[rest], b[rest], place[rest]))
     check(found, name, OF_TALLIES.get(name, 0.95))
 
@@ -425,10 +482,42 @@ def test_a_weight_moves_the_weight_of_all_by_1(owners):
     for weight in (0.0, 1.0, 2999.0):
         part = np.full(N, 0.5)
         part[: 1 if owners is None else 4] = weight
-        found.append(Tally.by(N, owners, part).total())
+        found.append(RowTally.by(N, owners, part).total())
     low, *others = map(float, (opened(one) for one in found))
     assert [high - low for high in others] == pytest.approx([1.0, 1.0], rel=1e-12)
     assert found[0].sensitivity("replace_one") == pytest.approx(1.0, rel=1e-12)
+
+
+def test_a_record_twice_at_a_place_does_not_count():
+    """Nor one whose factors are longer together than is said."""
+    places = [np.array([0, 1, 1, 2]), np.array([-1, 2, 1, 3])]
+    found = RowTally(4).at_several(places, FACTORS[:4], math.sqrt(2))
+    assert opened(found).tolist() == [math.sqrt(2), 1.0, 1.0, 0.0]
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+def test_a_weight_follows_from_its_own_row_and_public_bounds():
+    weights = np.linspace(0.1, 20, 50)
+    found = within((0.5, 10.0), weights, 50)
+    assert found.tolist() == [min(max(weight, 0.5), 10.0) / 10.0 for weight in weights.tolist()]
+    for other in (0.0, 1e300):
+        weights[0] = other
+        assert within((0.5, 10.0), weights, 50)[1:].tolist() == found[1:].tolist()
+
+
+def test_rows_of_a_record_weigh_at_most_1():
+    X = np.ones((4, 1))
+    _, persons, weight = by_person(np.array([0, 1, 0, 0]), 3)
+    rows = LocalRows(X, np.zeros(4), weight, persons=persons, most_rows=3)
+    for factor in (7.0, math.nan, -1.0):
+        weights = rows.weighted_by(np.array([factor, 1.0, 1.0, 1.0])).weight
+        assert np.all(weights <= rows.weight)
+        assert np.all(weights >= 0)
+    for wrong in (None, np.ones(4), np.array([0.5, 1.0, 0.25, 0.26])):
+        with pytest.raises(ValueError, match="rows of a person must add up to at most 1"):
+            LocalRows(X, np.zeros(4), wrong, persons=persons, most_rows=3)
 
 
 def test_scores_of_other_processes_are_clipped_again():

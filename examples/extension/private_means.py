@@ -6,7 +6,7 @@ import numpy as np
 
 from skdpdyn.core.noise import seed_leaks
 from skdpdyn.core.spending import Share, Spending, buying
-from skdpdyn.data.tally import Tally
+from skdpdyn.data.tally import RowTally
 from skdpdyn.privacy import Budget, Composition
 from skdpdyn.privacy.guarantees import Guarantee
 
@@ -36,7 +36,7 @@ def private_means(X, bounds, *, epsilon, delta="auto", adjacency="replace_one", 
     n = len(X)
     budget = Budget.for_samples(epsilon, delta, n_samples=n, adjacency=adjacency)
     cells = 2 * (np.clip(X, low, high) - low) / (high - low) - 1  # NaN counts as low
-    totals = Tally(n).columns(cells)
+    totals = RowTally(n).columns(cells)
     shares = {MEANS: Share(1.0)}
     spending = Spending.seeded(budget, shares, random_state)
     with buying(spending, shares, n) as plan:

@@ -414,6 +414,26 @@ class Expansion:
         )
         return math.sqrt(squares) * (1 + 1e-9)
 
+    @cached_property
+    def longest(self) -> float:
+        """Largest norm of a row whatever its cells, by the tables themselves."""
+        squares = [
+            float(weighted_squares(table, np.zeros(width), np.ones(width)).max())
+            for table, width in zip(self.tables, self.widths, strict=True)
+        ]
+        # of each column the largest squares of its frequencies, after that of any of its levels
+        largest = []
+        columns = zip(self.starts, self.starts[1:], np.diff(self.low_starts), strict=False)
+        for first, last, n in columns:
+            low = self.low[first:last, :n] ** 2
+            largest.append([low.sum(axis=1).max(), *low.max(axis=0)])
+        squares += [
+            largest[i][a] * largest[j][b] * weight**2
+            for i, j in self.pairs
+            for a, b, weight in self._terms_of_pair(i, j)
+        ]
+        return math.sqrt(math.fsum(squares)) * (1 + 1e-12)
+
     # --- tables -----------------------------------------------------------------------------------
 
     @cached_property

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from randomgen import AESCounter
 
-from skdpdyn.core.sealed import Noisy, Products, Sealed, opened
+from skdpdyn.core.sealed import Noisy, Sealed, SealedProducts, opened
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
 from skdpdyn.kernels import release as exact
 from skdpdyn.kernels.normals import NORMAL_ERROR, draw_normals
@@ -186,7 +186,7 @@ def noisy(
 
 
 def symmetric(
-    products: Products,
+    products: SealedProducts,
     release: Callable[[Sealed, np.ndarray], Noisy],
     inside: np.ndarray | bool = True,
 ) -> Noisy:
@@ -194,7 +194,7 @@ def symmetric(
 
     Parameters
     ----------
-    products : Products
+    products : SealedProducts
         The matrix.
     release : callable
         Returns entries with noise, given them and the unit of each: that of entries on the diagonal

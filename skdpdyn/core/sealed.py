@@ -15,7 +15,7 @@ import numpy as np
 from skdpdyn.privacy.guarantees import Adjacency
 from skdpdyn.support.blas import one_blas_thread
 
-__all__ = ["Cells", "Counts", "Noisy", "Products", "Sealed", "opened", "stacked"]
+__all__ = ["Noisy", "Sealed", "SealedCells", "SealedCounts", "SealedProducts", "opened", "stacked"]
 
 ANY = 2.0
 ACUTE = math.sqrt(2.0)
@@ -93,7 +93,7 @@ class Sealed:
         return self._like(self.__value[places])
 
 
-class Counts(Sealed):
+class SealedCounts(Sealed):
     """Exact counts of records: one adds at most 1 to each, and at most ``most`` in all."""
 
     __slots__ = ()
@@ -106,7 +106,7 @@ class Counts(Sealed):
         return Sealed(opened(self)[place], 1.0, POSITIVE, self.norm * self.rounding)
 
 
-class Cells(Counts):
+class SealedCells(SealedCounts):
     """Counts in the cells of columns: a record is in at most one cell of each column.
 
     Parameters
@@ -117,36 +117,36 @@ class Cells(Counts):
         Where columns begin and end; None: a row of ``value`` is a column.
     """
 
-    __slots__ = ("edges",)
+    __slots__ = ("__edges",)
 
     def __init__(self, value: Any, edges: np.ndarray | None = None) -> None:
         value = np.asarray(value, dtype=np.float64)
-        self.edges = np.arange(len(value) + 1) * value.shape[-1] if edges is None else edges
+        self.__edges = np.arange(len(value) + 1) * value.shape[-1] if edges is None else edges
         super().__init__(value.ravel(), self.n_columns)
 
     @property
     def n_columns(self) -> int:
         """Number of columns."""
-        return len(self.edges) - 1
+        return len(self.__edges) - 1
 
     def _by_column(self):
         return opened(self).reshape(self.n_columns, -1)
 
     @classmethod
-    def in_portions(cls, portions: Sequence[Sequence["Cells"]]) -> "Cells":
+    def in_portions(cls, portions: Sequence[Sequence["SealedCells"]]) -> "SealedCells":
         """Return the counts of columns, of which each portion of the records has a list."""
         return cls(sum(np.vstack([one._by_column() for one in columns]) for columns in portions))
 
-    def only(self, places: np.ndarray) -> Counts:
+    def only(self, places: np.ndarray) -> SealedCounts:
         """Return some counts alone, of as few columns as these public places are in."""
-        columns = np.searchsorted(self.edges, places, "right")
-        return Counts(opened(self)[places], np.unique(columns).size)
+        columns = np.searchsorted(self.__edges, places, "right")
+        return SealedCounts(opened(self)[places], np.unique(columns).size)
 
-    def columns(self, chosen: Any) -> "Cells":
+    def columns(self, chosen: Any) -> "SealedCells":
         """Return the counts of some columns, by number or by a mask, all of as many cells."""
-        return Cells(self._by_column()[chosen])
+        return SealedCells(self._by_column()[chosen])
 
-    def merged(self, places: np.ndarray, n_cells: int) -> "Cells":
+    def merged(self, places: np.ndarray, n_cells: int) -> "SealedCells":
         """Return counts in other cells of the same columns, all of one number of cells.
 
         ``places`` says which of the new cells of its column each cell goes to, of shape (n_columns,
@@ -159,20 +159,20 @@ class Cells(Counts):
         of_all = firsts + np.where(places < 0, n_cells, places)  # the last cell is left out
         size = self.n_columns * (n_cells + 1)
         out = np.bincount(of_all.ravel(), value.ravel(), size).reshape(self.n_columns, -1)
-        return Cells(out[:, :-1])
+        return SealedCells(out[:, :-1])
 
-    def with_columns(self, chosen: np.ndarray, other: "Cells") -> "Cells":
+    def with_columns(self, chosen: np.ndarray, other: "SealedCells") -> "SealedCells":
         """Return counts of which the chosen columns, a mask, are those of another."""
-        return Cells(np.where(chosen[:, None], other._by_column(), self._by_column()))
+        return SealedCells(np.where(chosen[:, None], other._by_column(), self._by_column()))
 
-    def without(self, places: Sequence[int]) -> "Cells":
+    def without(self, places: Sequence[int]) -> "SealedCells":
         """Return the counts with 0 in some cells."""
         value = opened(self).copy()
         value[list(places)] = 0
-        return Cells(value, self.edges)
+        return SealedCells(value, self.__edges)
 
 
-class Products(Sealed):
+class SealedProducts(Sealed):
     """A sum of the outer products of a vector of each record with itself.
 
     ``norm`` is the largest squared norm of a vector; no two of the products are at an obtuse angle.

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from skdpdyn.core.noise import Generator, generators, noisy, symmetric
-from skdpdyn.core.sealed import Cells, Counts, Noisy, Products, Sealed, opened
+from skdpdyn.core.sealed import Noisy, Sealed, SealedCells, SealedCounts, SealedProducts, opened
 from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
 from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
@@ -230,20 +230,22 @@ class Spending:
         self._names.append(name)
         self._records.append(record)
 
-    def symmetric(self, name: str, products: Products, inside: np.ndarray | bool = True) -> Noisy:
+    def symmetric(
+        self, name: str, products: SealedProducts, inside: np.ndarray | bool = True
+    ) -> Noisy:
         """Return a symmetric matrix with noise, see `skdpdyn.core.noise.symmetric`."""
         return symmetric(
             products, lambda entries, scale: self.release(name, entries, scale), inside
         )
 
-    def vocabulary(self, name: str, counts: Cells, most_levels: int) -> np.ndarray:
+    def vocabulary(self, name: str, counts: SealedCells, most_levels: int) -> np.ndarray:
         """Return which levels of columns show: those whose noisy counts reach a public threshold.
 
         Parameters
         ----------
         name : str
             The part that pays.
-        counts : Cells
+        counts : SealedCells
             Counts of the levels that occur in some column. Where that is 0, a level does not occur.
         most_levels : int
             See `skdpdyn.privacy.Vocabulary`.
@@ -260,7 +262,7 @@ class Spending:
     def quantile(
         self,
         name: str,
-        counts: Callable[[np.ndarray], Counts],
+        counts: Callable[[np.ndarray], SealedCounts],
         high: float,
         quantile: float,
         n_samples: float,

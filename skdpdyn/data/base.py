@@ -12,7 +12,16 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.sealed import ACUTE, ANY, POSITIVE, Cells, Counts, Products, Sealed, opened
+from skdpdyn.core.sealed import (
+    ACUTE,
+    ANY,
+    POSITIVE,
+    Sealed,
+    SealedCells,
+    SealedCounts,
+    SealedProducts,
+    opened,
+)
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.passes import Gradients, Point
@@ -378,7 +387,7 @@ class Rows(ABC):
         *,
         part: float = math.inf,
         keep: bool = False,
-    ) -> Counts:
+    ) -> SealedCounts:
         """Return how many rows are within each of some thresholds, by weight.
 
         Parameters
@@ -397,7 +406,7 @@ class Rows(ABC):
 
         Returns
         -------
-        Counts of shape (n_thresholds,)
+        SealedCounts of shape (n_thresholds,)
             They are exact: weights are rounded down to a public unit in whose multiples sums are.
         """
         source = {"norms": "rows", "lengths": "mapped", "distances": "targets"}[quantity]
@@ -410,14 +419,14 @@ class Rows(ABC):
             part=part,
             keep=keep,
         )
-        return Counts(self.summed(statistic), len(thresholds))
+        return SealedCounts(self.summed(statistic), len(thresholds))
 
     @property
     def _grain(self):
         """Weights are rounded down to multiples of its inverse, so that counts are exact."""
         return 2.0 ** (53 - self.n_records.bit_length())
 
-    def octave_counts(self, source: str = "rows") -> Cells:
+    def octave_counts(self, source: str = "rows") -> SealedCells:
         """Return how many numbers of each column of X are in each octave, by weight.
 
         Parameters
@@ -427,14 +436,16 @@ class Rows(ABC):
 
         Returns
         -------
-        Cells of shape (n_features, 4096)
+        SealedCells of shape (n_features, 4096)
             First of the positive numbers by the biased exponent of doubles, of which the first
             cells are 0 and the last one no number, then of the negative ones; 2^k is in the octave
             that ends with it.
         """
-        return Cells(self.summed(Statistic(OCTAVES, source, grain=self._grain)))
+        return SealedCells(self.summed(Statistic(OCTAVES, source, grain=self._grain)))
 
-    def part_counts(self, ranges: np.ndarray, split: np.ndarray, source: str = "rows") -> Cells:
+    def part_counts(
+        self, ranges: np.ndarray, split: np.ndarray, source: str = "rows"
+    ) -> SealedCells:
         """Return how many numbers of X are in each part of the range of its column, by weight.
 
         Parameters
@@ -448,13 +459,13 @@ class Rows(ABC):
 
         Returns
         -------
-        Cells of shape (n_features, PARTS)
+        SealedCells of shape (n_features, PARTS)
         """
         width = (ranges[:, 1] - ranges[:, 0]) / PARTS
         factors = np.divide(1.0, width, out=np.zeros(len(width)), where=split)
         lows = np.where(split, ranges[:, 0], 0.0)
         statistic = Statistic(SPLIT, source, grain=self._grain, lows=lows, factors=factors)
-        return Cells(self.summed(statistic))
+        return SealedCells(self.summed(statistic))
 
     def sample(self, least: float) -> tuple[float, int]:
         """Return how many rows of each chunk are a public sample, and how many they are in all.
@@ -480,10 +491,10 @@ class Rows(ABC):
         part = -(-math.ceil(least) // (len(sizes) * _MULTIPLE)) * _MULTIPLE
         return float(part), int(np.sum(np.minimum(sizes, part)))
 
-    def class_counts(self, n_classes: int) -> Counts:
+    def class_counts(self, n_classes: int) -> SealedCounts:
         """Return how many rows each class has, by weight: targets are codes of classes."""
         within = opened(self.counts("distances", np.arange(n_classes)))
-        return Counts(np.diff(within, prepend=0.0))
+        return SealedCounts(np.diff(within, prepend=0.0))
 
     def weight_total(self) -> Sealed:
         """Return the sum of the weights of rows."""
@@ -523,7 +534,7 @@ class Rows(ABC):
         total = self.summed(Statistic(SQUARES, "mapped"))
         return Sealed(total, 1.0, ACUTE, self.sum_rounding())
 
-    def second_moment(self, constant: float = 0.0) -> Products:
+    def second_moment(self, constant: float = 0.0) -> SealedProducts:
         """Return the sum of ``weight * outer(z, z)`` over all mapped rows z.
 
         Parameters
@@ -534,7 +545,7 @@ class Rows(ABC):
 
         Returns
         -------
-        Products of shape (n_features, n_features), one more with a constant
+        SealedProducts of shape (n_features, n_features), one more with a constant
             Symmetric; of cells, and without a constant, only within `Expansion.blocks`, and 0
             elsewhere.
         """
@@ -542,9 +553,11 @@ class Rows(ABC):
 
     def _products(self, statistic):
         norm = 1 + statistic.constant**2 + statistic.targets**2
-        return Products(self.summed(statistic), norm, self.sum_rounding())
+        return SealedProducts(self.summed(statistic), norm, self.sum_rounding())
 
-    def sketched_moment(self, projection: sparse.csr_array, constant: float = 0.0) -> Products:
+    def sketched_moment(
+        self, projection: sparse.csr_array, constant: float = 0.0
+    ) -> SealedProducts:
         """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped sparse rows.
 
         Parameters
@@ -556,11 +569,11 @@ class Rows(ABC):
 
         Returns
         -------
-        Products of shape (n_buckets, n_buckets), one more with a constant
+        SealedProducts of shape (n_buckets, n_buckets), one more with a constant
         """
         return self._products(Statistic(OUTER, "mapped", constant=constant, projection=projection))
 
-    def products_with_targets(self, constant: float, factor: float) -> Products:
+    def products_with_targets(self, constant: float, factor: float) -> SealedProducts:
         """Return the second moment of mapped rows with their constant and their target appended.
 
         As `second_moment`, where targets are clipped to [-1, 1] and multiplied by ``factor``.

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.core.expansion import Expansion, weighted_squares
-from skdpdyn.core.sealed import Cells
+from skdpdyn.core.sealed import SealedCells
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
@@ -195,7 +195,7 @@ class CodedRows(LocalRows):
 
     def _within(self, radius):
         """Return whether all rows are in this ball, whatever their cells, also after rounding."""
-        return self.expansion.row_norm <= radius
+        return self.expansion.longest <= radius
 
     @property
     def _at_once(self):
@@ -255,9 +255,9 @@ class CodedRows(LocalRows):
         weight = weight * unit
         return np.divide(np.floor(weight, out=weight), unit, out=weight)
 
-    def cell_counts(self) -> Cells:
+    def cell_counts(self) -> SealedCells:
         """Return how many rows are in each cell of each column, by weight."""
-        return Cells(self._counts_of_cells(), self.expansion.starts)
+        return SealedCells(self._counts_of_cells(), self.expansion.starts)
 
     def _counts_of_cells(self):
         weight = self._exact(self.weight) if self.weight.size else None

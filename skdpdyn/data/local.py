@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.core.sealed import SealedCells
 from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, scaled_csr
@@ -107,6 +108,8 @@ class LocalRows(Rows):
                 )
             if not np.all((self.weight >= 0) & (self.weight <= 1)):
                 raise ValueError("weight must hold numbers in [0, 1] only")
+        if persons is not None:
+            _check_persons(persons, self.weight if self.weight.size else None)
         self.exposure = np.empty(0)
         if isinstance(exposure, float):
             self.common = exposure
@@ -126,7 +129,8 @@ class LocalRows(Rows):
     def weighted_by(self, factor: np.ndarray) -> "LocalRows":
         """Return the same rows with weights times ``factor``, a number in [0, 1] for each row."""
         rows = copy.copy(self)
-        rows.weight = np.ascontiguousarray(factor * (rows.weight if rows.weight.size else 1.0))
+        factor = np.where(factor >= 0, np.minimum(factor, 1.0), 0.0)
+        rows.weight = factor * rows.weight if rows.weight.size else factor
         return rows
 
     def weighted_by_class(self, weights: np.ndarray) -> "LocalRows":
@@ -550,6 +554,64 @@ def rows_of(
     weights = of_persons if of_persons.size else None
     rows = kind(X, y, weights, None, exposure, persons, most_rows)
     return rows if weight is None else rows.weighted_by(weight)
+
+
+def _check_persons(persons, weight):
+    """Refuse rows of a person that weigh more than 1 together."""
+    totals = np.bincount(persons.owners(), weight, persons.n_persons)
+    if not np.all(totals <= 1 + persons.largest * _EPS):
+        raise ValueError("weight of the rows of a person must add up to at most 1")
+
+
+def counts_of_columns(
+    portions: Iterable[tuple[slice, Callable[[int], np.ndarray]]],
+    places: Sequence[int],
+    count: Callable[[int, LocalRows], SealedCells],
+    n_rows: int,
+    weight: np.ndarray | None = None,
+    *,
+    codes: np.ndarray | None = None,
+    most_rows: int = 1,
+    equal: bool = False,
+) -> SealedCells:
+    """Return counts of columns of a table, of which some rows are there at a time.
+
+    Parameters
+    ----------
+    portions : iterable of (slice, callable)
+        Which rows, each of them once, and a function that returns their numbers of a column. All
+        rows of a person are in one portion.
+    places : sequence of int
+        Columns.
+    count : callable
+        Of the place of a column in ``places``, and of rows of that column alone, its counts.
+    n_rows : int
+        Number of rows.
+    weight : ndarray of shape (n_rows,) or None, default=None
+        Weights in [0, 1], rounded down so that their sums over portions are exact.
+    codes : ndarray of shape (n_rows,) or None, default=None
+        Number of each row's person; None: every row is a record.
+    most_rows : int, default=1
+        Public limit on the rows of a person that are used.
+    equal : bool, default=False
+        Whether weights of rows are public and equal.
+
+    Returns
+    -------
+    SealedCells
+    """
+    grain = 2.0 ** (53 - n_rows.bit_length())
+    weight = None if weight is None else np.floor(weight * grain) / grain
+    counted = []
+    for part, numbers_of in portions:
+        of_rows = None if weight is None else weight[part]
+        columns = (numbers_of(j)[:, None] for j in places)
+        rows = (
+            rows_of(column, None, codes, most_rows, equal=equal, weight=of_rows)
+            for column in columns
+        )
+        counted.append([count(k, of_column) for k, of_column in enumerate(rows)])
+    return SealedCells.in_portions(counted)
 
 
 def mapping_terms(rows: Rows) -> int:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.core.sealed import ACUTE, ANY, POSITIVE, Counts, Sealed
+from skdpdyn.core.sealed import ACUTE, ANY, POSITIVE, Sealed, SealedCounts
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.persons import persons_of
 
 _EPS = np.finfo(np.float64).eps
 
 
-class Tally:
+class RowTally:
     """Sums over rows of what is given for each; whatever it is, it is clipped before.
 
     What is given for a row must follow from that row, and from what is public.
@@ -40,7 +40,7 @@ class Tally:
             self.weight = np.floor(_clipped(weight, 0.0) * grain) / grain
 
     @classmethod
-    def by(cls, n_rows: int, groups: Any, part: np.ndarray | None) -> "Tally":
+    def by(cls, n_rows: int, groups: Any, part: np.ndarray | None) -> "RowTally":
         """Return the tally of rows by ids, and parts of weights; None: every row is a record."""
         persons, n = persons_of(groups, n_rows)
         if persons is None:
@@ -50,7 +50,7 @@ class Tally:
         return cls(n, np.floor(most) / _grain(n), part is not None)
 
     @classmethod
-    def of(cls, rows: LocalRows) -> "Tally":
+    def of(cls, rows: LocalRows) -> "RowTally":
         """Return the tally of rows in memory."""
         return cls(rows.n_records, rows.weight if rows.weight.size else None)
 
@@ -90,14 +90,14 @@ class Tally:
         sums = [self._sum(c), self._sum(4 * c**2)]
         return self._sealed(sums, norm, math.sqrt(1.2875) / norm)
 
-    def counts(self, places: np.ndarray, size: int) -> Counts:
+    def counts(self, places: np.ndarray, size: int) -> SealedCounts:
         """Return how many rows are at each of ``size`` places: a row is at one place."""
-        return Counts(self._counts(places, size), rounding=self._rounding)
+        return SealedCounts(self._counts(places, size), rounding=self._rounding)
 
-    def within(self, numbers: np.ndarray, thresholds: np.ndarray) -> Counts:
+    def within(self, numbers: np.ndarray, thresholds: np.ndarray) -> SealedCounts:
         """Return how many numbers are within each of some thresholds."""
         inside = [(numbers <= threshold).astype(np.intp) for threshold in thresholds]
-        return Counts([self._counts(of, 2)[1] for of in inside], len(inside), self._rounding)
+        return SealedCounts([self._counts(of, 2)[1] for of in inside], len(inside), self._rounding)
 
     def by_strategy(self, places: np.ndarray, strategy: np.ndarray) -> Sealed:
         """Return sums of counts by place, at least 0 times each: row i says how often in sum i."""
@@ -152,11 +152,11 @@ class TalliedRows(LocalRows):
         Numbers, or counts over their exposures.
     exposure : ndarray of shape (n_rows,) or None
         Exposures; None: 1.
-    tally : Tally
+    tally : RowTally
         Adds up.
     """
 
-    def __init__(self, y: np.ndarray, exposure: np.ndarray | None, tally: Tally) -> None:
+    def __init__(self, y: np.ndarray, exposure: np.ndarray | None, tally: RowTally) -> None:
         super().__init__(np.zeros((y.size, 1)), y, tally.weight, exposure=exposure)
         self._tally = tally
 

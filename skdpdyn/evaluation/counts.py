@@ -13,7 +13,7 @@ from sklearn.base import is_classifier, is_regressor
 from skdpdyn.core import rules
 from skdpdyn.core.sealed import Noisy, Sealed, stacked
 from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending, scaled_to, total_of
-from skdpdyn.data.tally import TalliedRows, Tally
+from skdpdyn.data.tally import RowTally, TalliedRows
 from skdpdyn.evaluation.bins import CELL_EDGES, N_CELLS, Bins, joined_bins
 from skdpdyn.evaluation.estimates import Covariance, NoisyNumbers
 from skdpdyn.evaluation.results import (
@@ -124,7 +124,7 @@ def counted(model, X, y, beside, budget_of, **options):
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
     groups, sample_weight, bounds = beside
     part = None if sample_weight is None else within(bounds, sample_weight, y.size)
-    owned = Tally.by(y.size, groups, part)
+    owned = RowTally.by(y.size, groups, part)
     thresholds = options.pop("thresholds")
     exposure = options.pop("exposure")
     budget = budget_of(n_samples=owned.n)
@@ -159,7 +159,7 @@ def _classes_of(model, options):
     return classes
 
 
-def total_weight(owned: Tally, spending: Spending) -> Noisy:
+def total_weight(owned: RowTally, spending: Spending) -> Noisy:
     """Return the sum of the weights, and the deviation of its noise: bought of a design."""
     if not owned.is_design:
         return Noisy(float(owned.n), 0.0)
@@ -311,7 +311,7 @@ def _of_numbers(
     most_of: Callable[[float, float], float],
     targets: Numbers,
     y: np.ndarray,
-    owned: Tally,
+    owned: RowTally,
     budget: Budget,
     target_bounds: Any,
     largest_error: Any,

@@ -1,19 +1,18 @@
 """Coordinates in which rows are alike in all directions, a noisy matrix there, and its inverse."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from skdpdyn.core.rules import COORDINATES_SHARE, LEAST_STRENGTH, kept_weight, strength_of
 from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, scaled_to
 from skdpdyn.data.base import sum_rounding
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import mapping_error
-from skdpdyn.data.tally import Tally
+from skdpdyn.data.tally import RowTally
 from skdpdyn.privacy import Budget
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.conditioning import LARGEST_SPREAD, Conditioner, shares_of
@@ -78,29 +77,6 @@ class Coordinates:
         last = np.append(np.zeros(len(shift)), self.constant / constant)
         return np.vstack([np.hstack([self.weights, shift]), last])
 
-    def blocks(
-        self, rows: LocalRows, reach: float = 1.0
-    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield which rows, their coordinates, and their weights, those of persons included.
-
-        A weight times the length is at most the root of ``square``, times the squared length at
-        most ``reach`` times it.
-        """
-        with one_blas_thread():
-            for part, block in rows.mapped_blocks():
-                block = block.toarray() if sparse.issparse(block) else block
-                if rows.persons is None:
-                    columns = [(block - self.centre) @ self.weights.T]
-                else:
-                    columns = [row_by_row(block - self.centre, self.weights)]
-                columns += [np.full(len(block), self.constant)] * (self.constant > 0)
-                z = np.column_stack(columns)
-                ratio = np.maximum(
-                    row_by_row(z**2, np.ones((1, z.shape[1])))[:, 0] / self.square, 1.0
-                )
-                weight = np.minimum(1 / np.sqrt(ratio), reach / ratio)
-                yield part, z, weight * rows.weight[part] if rows.weight.size else weight
-
 
 def shares_of_coordinates(
     rows: LocalRows, n_features: int, budget: Budget, intercept: bool, adds_up: bool = True
@@ -124,7 +100,7 @@ def with_total(rows: LocalRows, spending: Spending) -> Any:
     """Return rows with the bought sum of their weights, where it is not the number of records."""
     if TOTAL not in spending.shares:
         return rows
-    total = spending.release(TOTAL, Tally.of(rows).total()).value
+    total = spending.release(TOTAL, RowTally.of(rows).total()).value
     return rows.with_total(min(max(total, 1.0), rows.n_records))
 
 

@@ -1,16 +1,17 @@
 """Rows in coordinates with what a likelihood says of each: sums that are sealed.
 
-Whatever terms a row is given, it adds a vector of a bounded norm.
+Whatever terms a row is given, they are cut where they are summed.
 """
 
 import math
 from collections.abc import Callable
 
 import numpy as np
+from scipy import sparse
 
-from skdpdyn.core.sealed import ANY, Products, Sealed
+from skdpdyn.core.sealed import ANY, Sealed, SealedProducts
 from skdpdyn.data.local import LocalRows
-from skdpdyn.data.tally import Tally
+from skdpdyn.data.tally import RowTally
 from skdpdyn.inference.directions import Coordinates, rounding_of, row_by_row
 from skdpdyn.inference.histories import MOST_SCORE, most_curvature, rows_that_count
 from skdpdyn.support.blas import one_blas_thread
@@ -45,8 +46,8 @@ class ScoredRows:
         self.rows = rows
         self.square = coordinates.square
         self.in_time = in_time
-        self.tally = Tally.of(rows)
-        self._blocks = list(coordinates.blocks(rows, reach))
+        self.tally = RowTally.of(rows)
+        self._blocks = list(_blocks(rows, coordinates, reach))
         self.n_coordinates = self._blocks[0][1].shape[1]
         # how far a record moves sums, in units of the longest full row, and the weight of its rows
         self._most_score = 1.0
@@ -92,38 +93,42 @@ class ScoredRows:
         )
 
     def gradient(self, terms: np.ndarray, limit: float, theta: np.ndarray) -> Sealed:
-        """Return the sum of products of terms, of norm at most ``limit``, and rows."""
+        """Return the sum of products of terms, cut to a norm of ``limit``, and rows."""
         total = np.zeros(theta.shape)
-        terms = _within(terms, limit)
+        terms = _cut(terms, limit)
         with one_blas_thread():
             for part, z, weight in self._blocks:
                 total += (terms[part] * weight[:, None]).T @ z
         norm = limit * math.sqrt(self.square) * self._most_score
         return Sealed(total.ravel(), norm, ANY, self._rounding(theta) / self._most_score)
 
-    def curvature(self, of_outputs: Callable, largest: float, theta: np.ndarray) -> Products:
-        """Return the sum of second derivatives, of a Frobenius norm of at most ``largest``."""
+    def curvature(self, of_outputs: Callable, largest: float, theta: np.ndarray) -> SealedProducts:
+        """Return the sum of second derivatives, cut to a Frobenius norm of ``largest``.
+
+        ``of_outputs`` returns those of two outputs.
+        """
         n_outputs, size = theta.shape
         total = np.zeros((n_outputs, size, n_outputs, size))
-        squares = np.zeros(self.rows.shape[0])
+        pairs = [(a, b) for a in range(n_outputs) for b in range(a + 1)]
+        kept = _kept(sum((1 + (a != b)) * of_outputs(a, b) ** 2 for a, b in pairs), largest)
         with one_blas_thread():
-            for a in range(n_outputs):
-                for b in range(a + 1):
-                    of_rows = of_outputs(a, b)
-                    squares += (1 + (a != b)) * of_rows**2
-                    for part, z, weight in self._blocks:
-                        total[a, :, b] += (z * (weight * of_rows[part])[:, None]).T @ z
-                    total[b, :, a] = total[a, :, b].T
-        _refuse_beyond(squares, largest)
+            for a, b in pairs:
+                of_rows = kept * of_outputs(a, b)
+                for part, z, weight in self._blocks:
+                    total[a, :, b] += (z * (weight * of_rows[part])[:, None]).T @ z
+                total[b, :, a] = total[a, :, b].T
         norm = largest * self.square * self._most_curvature
         return self._products(total.reshape(theta.size, theta.size), norm, theta)
 
-    def scores(self, terms: np.ndarray, limit: float, theta: np.ndarray) -> Products:
-        """Return the sum over records of outer(s, s), s the score of all rows of one."""
+    def scores(self, terms: np.ndarray, limit: float, theta: np.ndarray) -> SealedProducts:
+        """Return the sum over records of outer(s, s), s the score of all rows of one.
+
+        A score is a row times its terms, cut to a norm of ``limit``.
+        """
         persons = self.rows.persons
         width = terms.shape[1] * self.n_coordinates
         total = np.zeros((width, width))
-        terms = _within(terms, limit)
+        terms = _cut(terms, limit)
         owner = None if persons is None else persons.owners()
         by_record = np.zeros((0 if persons is None else persons.n_persons, width))
         with one_blas_thread():
@@ -138,7 +143,7 @@ class ScoredRows:
         return self._products(total, (self._most_score * limit) ** 2 * self.square, theta)
 
     def _products(self, total, norm, theta):
-        return Products((total + total.T) / 2, norm, 2 * self._rounding(theta))
+        return SealedProducts((total + total.T) / 2, norm, 2 * self._rounding(theta))
 
     def _rounding(self, theta):
         return self._row_weight * rounding_of(self.rows, theta)
@@ -151,13 +156,34 @@ def bounded(residuals: np.ndarray, limit: float) -> np.ndarray:
     return np.where(np.isfinite(residuals), residuals, limit) * factor[:, None]
 
 
-def _within(terms, limit):
-    """Return terms, which were bounded before rows were weighted by them."""
-    _refuse_beyond(np.einsum("ij,ij->i", terms, terms), limit)
-    return terms
+def _cut(terms, limit):
+    """Return terms of norm at most ``limit``; those within it as they are."""
+    return terms * _kept(np.einsum("ij,ij->i", terms, terms), limit)[:, None]
 
 
-def _refuse_beyond(squares, limit):
-    """Raise for what would be a fault of this package, whatever the records."""
-    if not np.all(squares <= limit**2 * (1 + 1e-9)):
-        raise ArithmeticError("terms of rows are beyond their limit: please report this")
+def _kept(squares, limit):
+    """Return the factor that brings a norm with this square to the limit; 0 for no number."""
+    norms = np.sqrt(np.where(squares > limit**2, squares, limit**2))
+    return np.where(np.isfinite(squares), limit / norms, 0.0)
+
+
+def _blocks(rows, coordinates, reach):
+    """Yield which rows, their coordinates, and their weights, those of persons included.
+
+    A weight times the length is at most the root of ``coordinates.square``, times the squared
+    length at most ``reach`` times it.
+    """
+    with one_blas_thread():
+        for part, block in rows.mapped_blocks():
+            block = block.toarray() if sparse.issparse(block) else block
+            centred = block - coordinates.centre
+            if rows.persons is None:
+                columns = [centred @ coordinates.weights.T]
+            else:
+                columns = [row_by_row(centred, coordinates.weights)]
+            columns += [np.full(len(block), coordinates.constant)] * (coordinates.constant > 0)
+            z = np.column_stack(columns)
+            squares = row_by_row(z**2, np.ones((1, z.shape[1])))[:, 0]
+            ratio = np.maximum(squares / coordinates.square, 1.0)
+            weight = np.minimum(1 / np.sqrt(ratio), reach / ratio)
+            yield part, z, weight * rows.weight[part] if rows.weight.size else weight

@@ -15,11 +15,11 @@ from scipy.special import ndtri
 from skdpdyn.core import rules
 from skdpdyn.core.columns import DATE
 from skdpdyn.core.expansion import Expansion, NumberColumn
-from skdpdyn.core.sealed import Cells, Noisy
+from skdpdyn.core.sealed import Noisy
 from skdpdyn.core.spending import Share, Spending, vocabulary_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.coded import Coded
-from skdpdyn.data.local import rows_of
+from skdpdyn.data.local import counts_of_columns
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy import Budget
@@ -157,7 +157,8 @@ class TargetRange(Fact):
         of_rows = rows.n_records, rows.dtype.name
         low, high = bought_ranges(*counts, spending, *of_rows, _RANGES, of_targets=True)[0].tolist()
         if math.isnan(low):
-            low, high = -1.0, 1.0
+            low = -1.0
+            high = 1.0
             warn(
                 "target_bounds='auto': noisy counts show no target but 0. Others are cut to "
                 "[-1, 1], which means may be far beyond: pass target_bounds=(low, high)",
@@ -239,24 +240,18 @@ class TableBounds(Fact):
             columns[j] = NumberColumn(low, high, kind=columns[j].kind)
         return replace(facts, columns=tuple(columns))
 
-    def _counts(self, reading, counts_in):
-        """Return sums over portions of rows of counts in the rows of one column."""
-        table = reading.X
-        unit = 2.0 ** (53 - len(table).bit_length())  # sums of its multiples are exact
-        weights = None if reading.weights is None else np.floor(reading.weights * unit) / unit
-        portions = []
-        for part, numbers_of_column in table.portions():
-            rows_in = partial(
-                rows_of,
-                y=None,
-                codes=reading.persons,
-                most_rows=reading.most_rows,
-                equal=reading.equal_rows,
-                weight=None if weights is None else weights[part],
-            )
-            rows = (rows_in(numbers_of_column(j)[:, None]) for j in self.places)
-            portions.append([counts_in(k, of_column) for k, of_column in enumerate(rows)])
-        return Cells.in_portions(portions)
+    def _counts(self, reading, count):
+        """Return counts of these columns."""
+        return counts_of_columns(
+            reading.X.portions(),
+            self.places,
+            count,
+            len(reading.X),
+            reading.weights,
+            codes=reading.persons,
+            most_rows=reading.most_rows,
+            equal=reading.equal_rows,
+        )
 
 
 @dataclass(frozen=True, eq=False)

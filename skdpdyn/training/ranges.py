@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
-from skdpdyn.core.sealed import Cells
+from skdpdyn.core.sealed import SealedCells
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.ranges import LARGEST_POWER
 from skdpdyn.kernels.statistics import N_OCTAVES, PARTS
@@ -45,8 +45,8 @@ def shares_of_ranges(strength: float, n_columns: int) -> dict[str, Share]:
 
 
 def bought_ranges(
-    octaves: Cells,
-    parts: Callable[[np.ndarray, np.ndarray], Cells],
+    octaves: SealedCells,
+    parts: Callable[[np.ndarray, np.ndarray], SealedCells],
     spending: Spending,
     n_records: int,
     dtype: str = "float64",
@@ -58,7 +58,7 @@ def bought_ranges(
 
     Parameters
     ----------
-    octaves : Cells of shape (n_columns, N_OCTAVES)
+    octaves : SealedCells of shape (n_columns, N_OCTAVES)
         Counts of each column, see `skdpdyn.data.base.Rows.octave_counts`.
     parts : callable
         Of ends of shape (n_columns, 2), and which columns are split, the counts of each column's
