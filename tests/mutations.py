@@ -290,8 +290,8 @@ MUTATIONS = [
     ),
     Mutation(
         "facts that are bought before trials are not in the record of their search",
-        "        if bought is None:\n            return selection\n",
-        "        if bought is not selection:\n            return selection\n",
+        "    if bought is None:\n        return selection\n",
+        "    if bought is not selection:\n        return selection\n",
         "tests/test_spent.py -k search",
     ),
     Mutation(
@@ -1240,10 +1240,22 @@ MUTATIONS = [
         "tests/test_spent.py -k 'evaluate and Logistic'",
     ),
     Mutation(
-        "a search inside a search is priced without the facts that it buys",
-        'if has_own(step, "_open_facts") else []',
-        "if False else []",
-        "tests/test_model_selection.py -k that_buy_facts",
+        "a search declares no failure of levels that it may buy",
+        "    if budget.failure:\n        levels =",
+        "    if not budget:\n        levels =",
+        "tests/test_model_selection.py -k whatever_columns_hold",
+    ),
+    Mutation(
+        "facts of a search take more than the part that it declares",
+        "factor = part * (1 - 1e-12) /",
+        "factor = 1.1 * part /",
+        "tests/test_model_selection.py -k whatever_columns_hold",
+    ),
+    Mutation(
+        "whether levels may be bought follows from what columns hold",
+        "levels = unnamed + sum(map(is_auto, asked))",
+        "levels = sum(map(is_auto, asked))",
+        "tests/test_model_selection.py -k whatever_columns_hold",
     ),
     Mutation(
         "the rounding of how loud other labels are told is not paid for",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dp_accounting.rdp import RdpAccountant
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
@@ -75,11 +75,13 @@ from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import (
     ApproximateDP,
     Assumed,
+    Budget,
     Gaussian,
     GaussianDP,
     Ledger,
     PoissonSubsampled,
     Selection,
+    check_report,
     composition,
     privacy_report,
     subsampling,
@@ -87,7 +89,7 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.solvers import NoisyGD
 from skdpdyn.training import facts
-from skdpdyn.training.purchase import Purchase
+from skdpdyn.training.purchase import Purchase, most_of_facts
 from skdpdyn.training.sources import sources_of
 
 LOGISTIC = PrivateLogisticRegression(classes=[0, 1], solver=NoisyGD(n_steps=5))
@@ -119,7 +121,8 @@ def search(estimator=LOGISTIC, grid=GRID, **changes):
 def plan_of(chosen, n_samples=200):
     base = chosen._base()
     purchase = Purchase.of(base, n_samples, X.shape[1])
-    return chosen._plan(X[:2], base, purchase.request, purchase.record())
+    part = most_of_facts(base, n_samples, X.shape[1])
+    return chosen._plan(X[:2], base, purchase.request, part)
 
 
 # --- the law of the number of trials --------------------------------------------------------------
@@ -666,17 +669,46 @@ def test_leave_one_out_and_private_searches_are_counted():
     assert nested.guarantee.rdp(9.0) == pytest.approx(4 * search().privacy_cost(150, 3).rdp(9.0))
 
 
-def test_private_searches_that_buy_facts_are_refused():
-    """Of flags they buy no classes, and trials spend more: a price for integers is too low."""
-    inner = PrivateSearchCV(PrivateLogisticRegression(), {"clip": [0.1]}, epsilon=2.0, delta=1e-6)
-    shape = {"n_samples": 3000, "n_features": 3}
-    with pytest.raises(ValueError, match="PrivateSearchCV buys classes, bounds if the form"):
-        search_privacy(inner, **shape)
-    levels = clone(inner).set_params(estimator=PrivateGAMClassifier(bounds=(0, 1), classes=[0, 1]))
-    with pytest.raises(ValueError, match="buys categories if"):
-        search_privacy(levels, **shape)
-    known = PrivateLogisticRegression(classes=[0, 1], bounds=(-1, 1))
-    assert priced(clone(inner).set_params(estimator=known), **shape).guarantee.epsilon(1e-6) > 2
+N_FORMS = 3000
+NUMBERS = np.random.default_rng(0).uniform(-1, 1, (N_FORMS, 3))
+FORMS = {
+    "numbers": NUMBERS,
+    "sparse rows": sparse.csr_array(np.maximum(NUMBERS, 0)),
+    "text": pd.DataFrame(NUMBERS, columns=[*"abc"]).assign(c=np.where(NUMBERS[:, 2] > 0, "u", "d")),
+    "flags": pd.DataFrame(NUMBERS, columns=[*"abc"]).assign(b=NUMBERS[:, 1] > 0),
+}
+"""Tables of three columns, by what these hold."""
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize(
+    ("model", "form", "kind"),
+    [
+        (PrivateGAMClassifier(), "text", int),
+        (PrivateGAMClassifier(), "flags", bool),
+        (PrivateGAMClassifier(categories={"b": ["u", "d"]}), "text", bool),
+        (PrivateGAMClassifier(bounds=(-1, 1), categories={"a": [0, 1]}), "flags", int),
+        (PrivateLogisticRegression(), "sparse rows", bool),
+        (PrivateLogisticRegression(), "sparse rows", int),
+        (PrivateLogisticRegression(), "numbers", bool),
+    ],
+    ids=str,
+)
+def test_a_search_costs_what_was_said_whatever_columns_hold(model, form, kind, tmp_path):
+    """Also a fit, at every delta: its price, by the shape of a table alone, is what it spends."""
+    rows = FORMS[form]
+    y = (NUMBERS[:, 0] > 0).astype(kind)
+    chosen = PrivateSearchCV(model, {"clip": [0.1]}, epsilon=2.0, delta=1e-6, expected_trials=2)
+    for release in (chosen, clone(model).set_params(epsilon=2.0, delta=1e-6)):
+        cost = release.privacy_cost(N_FORMS, 3)
+        ledger = Ledger(tmp_path / type(release).__name__, Budget(2.0, 1e-6))
+        with ledger.reserve("release", release, N_FORMS, 3) as entry:
+            entry.settle(release.fit(rows, y))
+        assert release.privacy_ == cost
+        assert 2.0 * (1 - 1e-3) <= release.epsilon_ <= 2.0
+        check_report(release.privacy_report().as_dict())
+    nested = priced(chosen, cv=2, n_samples=2 * N_FORMS, n_features=3)
+    assert nested.parts[0][1] == chosen.privacy_
 
 
 # --- totals ---------------------------------------------------------------------------------------

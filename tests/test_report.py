@@ -387,7 +387,8 @@ def test_all_that_is_shown_says_the_mu_of_the_budget(delta):
     frame = pd.DataFrame({"a": rng.uniform(size=2000), "b": rng.choice(list("xyz"), 2000)})
     y = rng.random(2000) < frame["a"]
     for categories in ({"b": list("xyz")}, "auto"):
-        model = PrivateGAMClassifier(epsilon=1.0, delta=delta, categories=categories)
+        bounds = {"a": (0, 1)} if categories != "auto" else "auto"
+        model = PrivateGAMClassifier(epsilon=1.0, delta=delta, categories=categories, bounds=bounds)
         report = model.fit(frame, y).privacy_report()
         failure = model.privacy_.failure
         assert bool(failure) == (categories == "auto")

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from skdpdyn.core.columns import Frame
+from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection._steps import costed, with_parameters
@@ -101,7 +102,9 @@ class Candidates:
         stem = name_of("", self.estimator)
         same = all(name.startswith(stem) or f"{name}__" == stem for name in candidate)
         if not (same and _takes_bounds(model, base)):
-            lent.pop("bounds", None)
+            bounds = lent.pop("bounds", None)
+            if same and isinstance(bounds, dict):  # of an additive model, whose columns are named
+                lent["bounds"] = bounds | _own_bounds(model, list(bounds))
         if "categories" in lent and not same:
             lent["categories"] = None if is_auto(model.categories) else model.categories
         weights = getattr(model, "class_weight", None)
@@ -125,6 +128,14 @@ def _takes_bounds(model, base):
         )
     free = is_auto(model.data_norm) and is_auto(model.conditioning) and model.start is None
     return free or model.family.expand is not None
+
+
+def _own_bounds(model, columns):
+    """Return the bounds that a model has itself, by the names of columns of numbers."""
+    if isinstance(model.bounds, dict):
+        return model.bounds
+    pairs = bounds_by_column(model.bounds, "bounds", len(columns))
+    return dict(zip(columns, map(tuple, pairs.tolist()), strict=True))
 
 
 def private_model(estimator):

@@ -2,7 +2,7 @@
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Self
 
@@ -52,7 +52,13 @@ from skdpdyn.training.base import (
 from skdpdyn.training.foreign import rows_at
 from skdpdyn.training.parameters import check_persons
 from skdpdyn.training.plan import refuse_to_buy
-from skdpdyn.training.purchase import Purchase, parameters_of, schema_of
+from skdpdyn.training.purchase import (
+    Purchase,
+    most_of_facts,
+    parameters_of,
+    record_of_most,
+    schema_of,
+)
 from skdpdyn.training.reading import Beside, read
 from skdpdyn.training.targets import as_labels, exposures
 
@@ -95,7 +101,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     What the estimator leaves open, and would buy first, is bought once before all trials: classes
     or target bounds, and of columns ranges and levels. Every trial takes it as public, but for
-    candidates that have other columns, or bounds of their own.
+    candidates that have other columns, or bounds of their own. What may be open takes one part of
+    the budget, whatever of it columns and labels of a table turn out to leave open.
 
     The winner is not fitted again on all records: that would have to be paid for.
 
@@ -157,7 +164,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Guarantee of the search: ``epsilon(delta)``, ``delta(epsilon)``, ``rdp(order)``,
         ``dp_event``.
     mechanism_ : Selection or Composition
-        Record of the run, behind those of facts that were bought.
+        Record of the run, behind those of facts that were bought. It costs a little less than
+        ``privacy_`` says where less was open than may be.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -331,8 +339,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             y = quoting_no_records(column_or_1d, as_labels(y, getattr(base, "classes", None)))
             y = y.astype(np.float64) if is_regressor(base) else y
             purchase = Purchase.of(base, *reading.shape, reading.form, reading.y)
-            record = purchase.record(codes is not None)
-            plan = self._plan(rows_at(X, slice(0, 2)), base, purchase.request, record)
+            part = most_of_facts(base, *reading.shape)
+            plan = self._plan(rows_at(X, slice(0, 2)), base, purchase.request, part)
+            purchase = purchase.taking(part)
             splitting, drawing, noise, first = generators(self.random_state, 4)
             warn_of_weak_budget(plan.budget, n_samples)
             candidates = Candidates(self.estimator, self.param_grid)
@@ -344,6 +353,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             if self.verbose:
                 self._print_plan(plan)
             known = purchase.buy_alone(reading, plan.budget, first)
+            ran = plan.with_facts(purchase.record(codes is not None))
             facts = parameters_of(base, known)
         score = score_of(self.scoring, facts)
         drawn, models = self._drawn(candidates, plan, facts, drawing)
@@ -357,7 +367,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         spending = Spending(plan.of_trial, plan.shares, noise)
         scores = spending.release(SCORE, exact).value
         forget_fit(self)
-        self._publish_plan(plan, known.leaks, unit)
+        self._publish_plan(ran, known.leaks, unit)
         self.n_samples_ = n_samples
         self.bought_ = known.parts_of_mu
         self.schema_ = schema_of(base, known, base.family.targets.parameter)
@@ -426,10 +436,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         Guarantee
-            Equal to ``privacy_`` after such a search of records; by persons, but for its unit.
-            Columns that are not named count as numbers, labels that are left to "auto" as whole
-            ones, and rows as dense. Of others the search buys other facts: for no more than
-            ``epsilon`` at its ``delta``, and maybe more than is told at other deltas.
+            Equal to ``privacy_`` after such a search of records, whatever columns and labels hold;
+            by persons, but for its unit.
 
         Raises
         ------
@@ -448,14 +456,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 f"take rows of zeros ({error}). "
                 "Ask a search of the model alone, with the number of columns that reach it"
             ) from error
-        purchase = Purchase.of(base, n_samples, n_features)
-        return self._plan(rows, base, purchase.request, purchase.record()).guarantee
-
-    def _open_facts(self, n_samples, n_features):
-        """Return names of facts that a search of such data may buy, by the form of the data."""
-        n_features = n_columns(self.estimator, np.zeros((2, n_features)))
-        facts = Purchase.of(self._base(), n_samples, n_features).request.facts
-        return [*dict.fromkeys([*facts.bought, *["categories"] * facts.reserves])]
+        request = Purchase.of(base, n_samples, n_features).request
+        part = most_of_facts(base, n_samples, n_features)
+        return self._plan(rows, base, request, part).guarantee
 
     def _public_facts(self):
         return (
@@ -497,8 +500,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         model.delta = self.delta
         return model
 
-    def _plan(self, head, base, request, bought):
-        """Plan a search from public facts, and the shape of ``head``, a few rows of X."""
+    def _plan(self, head, base, request, part):
+        """Plan a search from public facts, and the shape of ``head``, a few rows of X.
+
+        Facts that may be open take this part of mu^2, whichever are.
+        """
         facts = parameters_of(base, request.facts)
         budget = request.budget
         delta = request.budget.delta
@@ -510,7 +516,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             held_out,
             self._expected_trials(),
             self._shape(),
-            bought,
+            record_of_most(part, budget),
         )
         mechanism = least_noise(lambda noise: law.record(1 / noise), budget.epsilon, delta)
         mu = _selection_in(mechanism).trial.mu
@@ -760,12 +766,15 @@ class _Trials:
         return Selection(trial=trial, expected_trials=self.expected, shape=self.shape)
 
     def record(self, mu, guarantees=()):
-        """Return the record of all that is bought, and of the search."""
-        selection = self.selection(mu, guarantees)
-        bought = self.bought
-        if bought is None:
-            return selection
-        return Composition((*bought.mechanisms, selection), names=(*bought.names, TRIALS))
+        """Return the record of all that may be bought, and of the search."""
+        return _after(self.bought, self.selection(mu, guarantees))
+
+
+def _after(bought, selection):
+    """Return the record of what is bought first, and of trials; None: nothing is."""
+    if bought is None:
+        return selection
+    return Composition((*bought.mechanisms, selection), names=(*bought.names, TRIALS))
 
 
 def _selection_in(record):
@@ -787,6 +796,10 @@ class _SearchPlan:
     candidates: tuple  # guarantees of the candidates, if they are not Gaussian
     held_out: HeldOut
     facts: dict[str, Any]  # that stand for those to be bought
+
+    def with_facts(self, bought):
+        """Return the plan with the record of the facts that are open, which costs no more."""
+        return replace(self, mechanism=_after(bought, _selection_in(self.mechanism)))
 
     @property
     def score_mu(self):

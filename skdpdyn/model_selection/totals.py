@@ -308,11 +308,10 @@ def search_privacy(
     ------
     ValueError
         If a part learns without privacy, a number is missing or not that of the refitted model,
-        nothing is known of how many train in a split, a split trains on a record more than once, a
-        `PrivateSearchCV` inside buys facts, which depend on the form of the data, candidates of
-        unlike numbers of columns cost differently, or the refit has not cost what the search's
-        estimator says now. (Other changes after the fit are not seen: the search, its cv and its
-        ``best_estimator_`` must be as the fit left them.)
+        nothing is known of how many train in a split, a split trains on a record more than once,
+        candidates of unlike numbers of columns cost differently, or the refit has not cost what the
+        search's estimator says now. (Other changes after the fit are not seen: the search, its cv
+        and its ``best_estimator_`` must be as the fit left them.)
 
     Warns
     -----
@@ -347,7 +346,6 @@ def search_privacy(
 
     @cache
     def cost(index, size):
-        _refuse_open_facts(estimator, candidates[index], size, n_features)
         return _cost_of_fit(estimator, candidates[index], size, n_features)
 
     indices = range(len(candidates))
@@ -383,20 +381,6 @@ def _total_of_fits(parts, estimators, n_samples, stratified):
         asked=max(_delta(step, n_samples) for step in steps),
         sources=tuple(dict.fromkeys(source for source in sources if source.guarantee is not None)),
     )
-
-
-def _refuse_open_facts(estimator, candidate, n_samples, n_features):
-    """Refuse private searches that may buy facts: which ones, and the cost, follow from the data.
-
-    Flags buy no classes, sparse rows no ranges, and columns of text levels.
-    """
-    for step in private_steps(with_parameters(estimator, candidate)):
-        facts = step._open_facts(n_samples, n_features) if has_own(step, "_open_facts") else []
-        if facts:
-            raise ValueError(
-                f"a {type(step).__name__} buys {', '.join(facts)} if the form of the data leaves "
-                "them open, and what it spends depends on that: give them to its estimator"
-            )
 
 
 def _cost_of_fit(estimator, candidate, n_samples, n_features):

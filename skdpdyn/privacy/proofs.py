@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import Gaussian
+from skdpdyn.privacy.numerical import PrivacyLossDP
 from skdpdyn.privacy.serialization import to_dict
 
 ROUNDING = 1e-9  # by which another machine's numbers may differ
@@ -45,7 +46,8 @@ def proof_of(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> 
             proved = form(mechanism).with_unit(guarantee.unit)
         except UnsupportedMechanismError:
             continue
-        if agree(to_dict(proved), to_dict(guarantee), ROUNDING) or _declares(guarantee, proved):
+        as_declared = _declares(guarantee, proved) or _allows_more(guarantee, proved)
+        if as_declared or agree(to_dict(proved), to_dict(guarantee), ROUNDING):
             return options
     return None
 
@@ -58,6 +60,34 @@ def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
     same = replace(guarantee, mu=proved.mu, failure=proved.failure)
     fails = guarantee.failure >= proved.failure
     return a_little_more and fails and agree(to_dict(same), to_dict(proved), ROUNDING)
+
+
+def _allows_more(guarantee: Guarantee, proved: Guarantee) -> bool:
+    """Return whether a search allowed for more Gaussian releases and failures than it made."""
+    if not isinstance(guarantee, PrivacyLossDP):
+        return False
+    declared = _Composed.of(guarantee)
+    spent = _Composed.of(proved)
+    more = declared.mu >= spent.mu * (1 - ROUNDING)
+    fails_more = declared.failure >= spent.failure * (1 - ROUNDING)
+    return more and fails_more and agree(declared.others, spent.others, ROUNDING)
+
+
+class _Composed(NamedTuple):
+    """The Gaussian part of a composition, all other parts as plain values, and its failure."""
+
+    mu: float
+    others: list[Any]
+    failure: float
+
+    @classmethod
+    def of(cls, guarantee: Any) -> "_Composed":
+        """Return the parts of a guarantee, which may be one part itself."""
+        parts = guarantee.parts if isinstance(guarantee, PrivacyLossDP) else ((guarantee, 1),)
+        gaussian = [part.mu * math.sqrt(n) for part, n in parts if isinstance(part, GaussianDP)]
+        others = [[to_dict(part), n] for part, n in parts if not isinstance(part, GaussianDP)]
+        others.append([guarantee.adjacency, guarantee.unit])
+        return cls(math.hypot(*gaussian), others, getattr(guarantee, "failure", 0.0))
 
 
 def agree(value: Any, other: Any, tolerance: float) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from skdpdyn.core.columns import (
     numbers_in,
 )
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column, levels_in
+from skdpdyn.core.schema import types_of
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import CodedLabels, StreamedRows
 from skdpdyn.privacy.checks import is_auto, quoted
@@ -99,13 +100,30 @@ def is_open(column: NumberColumn | Levels) -> bool:
     return isinstance(column, OpenLevels | OpenNumbers)
 
 
-def may_learn_levels(model: Any, columns: Sequence[NumberColumn | Levels] | None = None) -> bool:
-    """Return whether levels of ``columns`` are bought; None: of columns that there may be."""
+class MostOpen(NamedTuple):
+    """Largest numbers of columns of numbers and of levels that may be open."""
+
+    numbers: int
+    levels: int
+
+
+def most_open(model: Any, n_features: int) -> MostOpen:
+    """Return how many columns may be open, by the parameters alone, whatever columns hold."""
     if model.start is not None:  # which lends them
-        return False
+        return MostOpen(0, 0)
+    bounds = model.bounds
     categories = model.categories
-    may = any(map(is_auto, categories.values() if isinstance(categories, dict) else [categories]))
-    return may or any(isinstance(column, OpenLevels) for column in columns or ())
+    named = {key for given in (bounds, categories) if isinstance(given, dict) for key in given}
+    types = types_of(getattr(model, "schema", None)).items()
+    numbers = levels = 0
+    if is_auto(bounds) or isinstance(bounds, dict):
+        others = named | {key for key, kind in types if kind in (TEXT, FLAG)}
+        numbers = max(n_features - len(others), 0)
+    if categories is not None:
+        others = named | {key for key, kind in types if kind != TEXT}
+        asked = categories.values() if isinstance(categories, dict) else ()
+        levels = max(n_features - len(others), 0) + sum(map(is_auto, asked))
+    return MostOpen(numbers, levels)
 
 
 def as_parameters(columns: Sequence[NumberColumn | Levels], keys: Iterable[Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from skdpdyn.core.columns import DATE, FLAG, TEXT, shown_date
 from skdpdyn.core.expansion import Levels, NumberColumn, bounds_by_column
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.schema import Schema
-from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, planned
+from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, planned, vocabulary_of
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy._types import Mechanism
@@ -27,7 +27,7 @@ from skdpdyn.training.additive import (
     OpenNumbers,
     as_parameters,
     counted_columns,
-    may_learn_levels,
+    most_open,
 )
 from skdpdyn.training.facts import (
     ClassLabels,
@@ -41,6 +41,8 @@ from skdpdyn.training.parameters import checked
 from skdpdyn.training.plan import budget_of, refuse_to_buy, request_of
 from skdpdyn.training.reading import Reading
 from skdpdyn.training.values import Facts, Form, Request
+
+FACTS = "facts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,7 @@ class Purchase:
         columns = form.columns
         if columns is None and expands:
             columns = counted_columns(model, n_features)
-        reserves = expands and may_learn_levels(model, columns)
+        reserves = expands and most_open(model, n_features).levels > 0
         facts = Facts(None, columns, reserves=reserves, kinds=form.kinds)
         budget = budget_of(model, n_samples, form, facts)
         pays = budget.delta > 0 and strength_of(budget, n_samples) >= rules.FACTS_STRENGTH
@@ -129,6 +131,15 @@ class Purchase:
             raise CalibrationError("other facts were bought than planned: please report this")
         return facts
 
+    def taking(self, part: float) -> "Purchase":
+        """Return the purchase of the same facts for this part of mu^2 in all, or a little less."""
+        facts = self.request.facts
+        if not self.open:
+            return self
+        factor = part * (1 - 1e-12) / math.fsum(facts.parts_of_mu.values())
+        facts = replace(facts, bought=_times(facts.bought, factor))
+        return replace(self, request=replace(self.request, facts=facts))
+
     def records(self, budget: Budget, of_persons: bool) -> dict[str, Mechanism]:
         """Return the records of releases that are not plain Gaussian ones."""
         request = self.request
@@ -146,6 +157,34 @@ class Purchase:
         budget = self.request.budget
         records = self.records(budget, of_persons)
         return planned(self.request.facts.spent, budget, records).mechanism
+
+
+def most_of_facts(model: Any, n_samples: int, n_features: int) -> float:
+    """Return the largest part of mu^2 that open facts ask for, whatever the form of the data."""
+    request = Purchase.of(model, n_samples, n_features).request
+    parts = dict(request.facts.parts_of_mu)
+    if model.family.expand is not None:
+        strength = strength_of(request.budget, n_samples)
+        most = most_open(model, n_features)
+        parts[TableBounds.name] = rules.ranges_share(strength, most.numbers) * (most.numbers > 0)
+        parts[ColumnLevels.name] = rules.levels_share(strength, most.levels) * (most.levels > 0)
+    return math.fsum(parts.values())
+
+
+def record_of_most(part: float, budget: Budget) -> Mechanism | None:
+    """Return a record that costs what any facts cost that take this part of mu^2 together.
+
+    Their Gaussian releases add up to one, and levels of all columns fail as often as those of one
+    column do, a little less often than here. None: nothing is open.
+    """
+    if not part:
+        return None
+    share = Share(part)
+    records: dict[str, Mechanism] = {}
+    if budget.failure:
+        levels = vocabulary_of(share, budget, 1, 1)
+        records[FACTS] = replace(levels, threshold=levels.threshold * (1 - 1e-12))
+    return planned({FACTS: share}, budget, records).mechanism
 
 
 def parameters_of(model: Any, facts: Facts) -> dict[str, Any]:
