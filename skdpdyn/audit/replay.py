@@ -310,7 +310,7 @@ def _of_last_iterate(record: Any, noise_multiplier: float, steps: range) -> floa
     factor = np.maximum(
         np.abs(1 - step_size * record.strong_convexity), np.abs(1 - step_size * record.smoothness)
     )
-    moved = sum(step_size[k] * float(np.prod(factor[k + 1 :])) for k in steps)
+    moved = math.fsum(step_size[k] * float(np.prod(factor[k + 1 :])) for k in steps)
     return float(moved / (step_size[-1] * noise_multiplier))
 
 

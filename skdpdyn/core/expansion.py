@@ -401,7 +401,7 @@ class Expansion:
     @cached_property
     def row_norm(self) -> float:
         """Largest norm of a row, whatever its cells, and whatever distributions are learnt."""
-        of_scale = sum(k ** (-2 * self.decay) for k in range(1, max(self.n_terms, 1) + 1))
+        of_scale = math.fsum(k ** (-2 * self.decay) for k in range(1, max(self.n_terms, 1) + 1))
         extra = self.distributions is not None
         scales = [
             (self.n_scales(column) + extra) * of_scale if isinstance(column, NumberColumn) else 1.0
@@ -409,7 +409,7 @@ class Expansion:
         ]
         squares = math.fsum(max(1.0, scale) for scale in scales) + math.fsum(
             # a row has one of the levels of each column
-            sum({(a, b): weight**2 for a, b, weight in self._terms_of_pair(i, j)}.values())
+            math.fsum({(a, b): weight**2 for a, b, weight in self._terms_of_pair(i, j)}.values())
             for i, j in self.pairs
         )
         return math.sqrt(squares) * (1 + 1e-9)

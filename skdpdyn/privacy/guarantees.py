@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache, partial, reduce
+from operator import add
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -795,7 +796,8 @@ class SummedCurve(Checked):
 
     def __call__(self, order: Floats) -> Any:
         """Return a bound on the Renyi divergence of ``order``."""
-        return sum(curve(order) for curve in self.curves)
+        # `sum` of floats rounds otherwise from Python 3.12 on
+        return reduce(add, (curve(order) for curve in self.curves))
 
     adjacency = LargestCurve.adjacency
 

@@ -373,13 +373,13 @@ class Direction:
 
     def delta(self, epsilon: float) -> float:
         """Return delta at ``epsilon``."""
-        return min(1.0, sum(event.delta(epsilon) for event in self.events))
+        return min(1.0, math.fsum(event.delta(epsilon) for event in self.events))
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon at which delta is at most ``delta``, rounded up."""
         if delta >= self.delta(0.0):
             return 0.0
-        if delta <= sum(event.infinity for event in self.events):
+        if delta <= math.fsum(event.infinity for event in self.events):
             return math.inf
         target = math.log(delta)
 
@@ -574,7 +574,7 @@ def _infinity(parts: Parts) -> float:
     each = [((part.rare if isinstance(part, Split) else part).infinity, n) for part, n in parts]
     if any(infinity >= 1 for infinity, _ in each):
         return 1.0
-    log_finite = sum(n * math.log1p(-infinity) for infinity, n in each)
+    log_finite = math.fsum(n * math.log1p(-infinity) for infinity, n in each)
     return abs(math.expm1(log_finite)) * (1 + 1e-14)
 
 
@@ -602,7 +602,7 @@ def tilted(
     rare = [(_under(masses, tilt * interval, 0.0)[0], n) for masses, n in _rare(parts, event)]
     # below doubles: see `_LEAST`
     rare = [(masses, n) for masses, n in rare if np.any(masses.probs)]
-    rate = sum(n * math.log1p(min(float(np.sum(masses.probs)), 1.0)) for masses, n in rare)
+    rate = math.fsum(n * math.log1p(min(float(np.sum(masses.probs)), 1.0)) for masses, n in rare)
     log_rate = log_expm1(max(rate, _LEAST)) if event is RareLosses.SOME else rate
     log_moment += log_rate + 8 * _UNIT * (abs(log_rate) + len(rare))
     total = _Sum(
@@ -693,8 +693,8 @@ def _folded(masses: Masses, n: int, ratio: int, steps: Sequence[float], interval
         rounds.append(_folded(masses, n - each * groups, ratio, steps, interval))
     return _Folded(
         [part for folded in rounds for part in folded.parts],
-        groups * (math.log(total) + 1e-15) + sum(folded.log_total for folded in rounds),
-        groups * outside + sum(folded.outside for folded in rounds),
+        groups * (math.log(total) + 1e-15) + math.fsum(folded.log_total for folded in rounds),
+        groups * outside + math.fsum(folded.outside for folded in rounds),
     )
 
 
