@@ -1253,7 +1253,7 @@ MUTATIONS = [
     ),
     Mutation(
         "whether levels may be bought follows from what columns hold",
-        "levels = unnamed + sum(map(is_auto, asked))",
+        "levels = max(n_features - len(others), 0) + sum(map(is_auto, asked))",
         "levels = sum(map(is_auto, asked))",
         "tests/test_model_selection.py -k whatever_columns_hold",
     ),

@@ -274,6 +274,26 @@ def test_a_fact_that_is_handed_on_alone_keeps_its_source(made):
         other.fit(rows, y)
 
 
+def test_levels_that_are_taken_out_by_hand_keep_their_source():
+    """Out of tables or a schema, also of one column, through clone and pickle; nor do they go to a
+    fit under another relation."""
+    two = (SCORE > 0).astype(int)
+    first = PrivateGAMClassifier(epsilon=5.0).fit(FRAME, two)
+    (source,) = first.schema_.sources
+    column = loads(dumps(first)).expansion_.columns[3]
+    for levels in (column, column.levels, first.schema_.categories["side"], loads(dumps(column))):
+        options = {"bounds": (-1, 1), "categories": {"side": levels}, "classes": [0, 1]}
+        model = clone(PrivateGAMClassifier(epsilon=5.0, **options))
+        second = model.fit(FRAME, two)
+        assert second.sources_ == (source,)
+        assert second.schema_.sources == (source,)
+        assert Schema(categories={"side": levels}).sources == (source,)
+        with pytest.raises(ValueError, match="its facts were released by"):
+            clone(model).set_params(adjacency="add_remove").fit(FRAME, two)
+    typed = {"side": list(column.levels)}
+    assert model.set_params(categories=typed).fit(FRAME, two).sources_ == ()
+
+
 def test_a_table_and_an_evaluation_keep_the_source_of_facts():
     first = PrivateRidge(epsilon=5.0, random_state=0).fit(X, SCORE)
     options = {"epsilon": 5.0, "target_bounds": first.target_bounds_}

@@ -183,8 +183,10 @@ class Levels:
                 "levels must be numbers, dates or text, and differ: 1, 1.0, True and '1' are one "
                 "level, and blanks around a text do not count"
             )
-        levels = zip(self.levels, keys, strict=True)
-        object.__setattr__(self, "levels", tuple(level for level, key in levels if key is not None))
+        if len(present) < len(keys):  # else they keep the source that they may have
+            named = zip(self.levels, keys, strict=True)
+            levels = tuple(level for level, key in named if key is not None)
+            object.__setattr__(self, "levels", levels)
 
     @property
     def n_cells(self) -> int:

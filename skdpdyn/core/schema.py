@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,17 +94,22 @@ class ReleasedArray(np.ndarray):
 
 
 def released(value: Any, sources: tuple[Source, ...]) -> Any:
-    """Return a tuple, a dict or an array with the releases that it came from; others as they are.
+    """Return a tuple, a dict, levels or an array with the releases that it came from.
 
-    Whoever is given it as a parameter finds them, see `skdpdyn.training.sources`.
+    All else stays as it is. Whoever is given it as a parameter finds them, see
+    `skdpdyn.training.sources`.
     """
     if not sources:
         return value
     kept: Any
+    if isinstance(value, Levels):
+        return replace(value, levels=released(value.levels, sources))
     if isinstance(value, np.ndarray):
         kept = value.view(ReleasedArray)
-    elif isinstance(value, tuple | dict):
-        kept = ReleasedTuple(value) if isinstance(value, tuple) else ReleasedDict(value)
+    elif isinstance(value, tuple):
+        kept = ReleasedTuple(value)
+    elif isinstance(value, dict):  # and what it has of each column
+        kept = ReleasedDict({key: released(fact, sources) for key, fact in value.items()})
     else:
         return value
     kept.sources = sources
@@ -157,7 +162,7 @@ class Schema:
 
     def __post_init__(self):
         facts = {name: getattr(self, name) for name in _FACTS}
-        of_facts = [source for fact in facts.values() for source in getattr(fact, "sources", ())]
+        of_facts = [source for fact in facts.values() for source in sources_in(fact)]
         sources = tuple(dict.fromkeys((*self.sources, *of_facts)))
         object.__setattr__(self, "sources", sources)
         for name, fact in facts.items():
@@ -298,6 +303,17 @@ class Schema:
         return Schema(**facts | of_columns, sources=tuple(sources))
 
 
+def sources_in(given: Any) -> list[Source]:
+    """Return the releases that a schema, a fact or the facts of a dict of columns came from."""
+    if isinstance(given, Levels):
+        return sources_in(given.levels)
+    of_columns = given.values() if isinstance(given, dict) else ()
+    return [
+        *getattr(given, "sources", ()),
+        *(one for fact in of_columns for one in sources_in(fact)),
+    ]
+
+
 def apply_schema(model: Any) -> Any:
     """Set the facts of its schema on an estimator in place of "auto" and None, and return it."""
     for name, fact in facts_of(getattr(model, "schema", None)).items():
@@ -339,7 +355,7 @@ def check_relation(given: Any, adjacency: str, unit: str, name: str = "schema") 
 
     Their cost and that of what follows from them would not add up.
     """
-    for source in getattr(given, "sources", ()):
+    for source in sources_in(given):
         cost = source.guarantee
         if cost is not None and (cost.adjacency, cost.unit) != (adjacency, unit):
             raise ValueError(

@@ -609,6 +609,10 @@ class PrivateEstimatorMixin:
         for name in ("classes_", "target_bounds_", "ranges_"):
             if name in vars(self):
                 setattr(self, name, released(vars(self)[name], self.schema_.sources))
+        if "expansion_" in vars(self):
+            columns = self.expansion_.columns
+            signed = tuple(released(column, self.schema_.sources) for column in columns)
+            self.expansion_ = replace(self.expansion_, columns=signed)
 
     def _spent(self):
         """Describe the spending of the fit in one line, and where its promise ends."""

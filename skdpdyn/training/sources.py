@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 
+from skdpdyn.core.expansion import Levels
 from skdpdyn.core.schema import Schema, Source
 from skdpdyn.privacy.checks import has_own
 from skdpdyn.privacy.guarantees import Guarantee
@@ -33,6 +34,7 @@ def sources_of(value: Any, name: str) -> Iterator[Source]:
     """
     while type(value) is FrozenEstimator:
         value = value.estimator
+    value = value.levels if isinstance(value, Levels) else value
     kind = type(value).__name__
     if isinstance(value, str | type):
         return
