@@ -688,7 +688,7 @@ def _stopped(mechanism, length, count):
 
 
 def _scale_of(model, output):
-    """Return what the raw predictions of an additive model are."""
+    """Name the scale of the raw predictions of an additive model."""
     classes = getattr(model, "classes_", None)
     if classes is None:
         return "log rate" if model.loss == "poisson" else "y"
