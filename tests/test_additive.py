@@ -104,7 +104,7 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich, has_tables, m
     """With a table for each two columns, and where expanded rows are multiplied sooner."""
     expansion = expansion_of(rich)
     if not rich:
-        monkeypatch.setattr(CodedRows, "_has_tables", has_tables)
+        monkeypatch.setattr(CodedRows, "has_tables", has_tables)
     codes = codes_of(expansion)
     rows = expansion.expanded(codes)
     coef = RNG.standard_normal(expansion.n_features)

@@ -256,8 +256,8 @@ def test_numpy_repeats_look_ups_to_the_bit(options, monkeypatch):
     )
     said = []
     for most_cells, kind in product((10**9, 0), kinds):  # and where tables would be too large
-        monkeypatch.setattr(lookups, "_MOST_CELLS", most_cells)
-        lookups._KEPT.clear()
+        monkeypatch.setattr(lookups, "MOST_CELLS", most_cells)
+        lookups.CACHE.clear()
         monkeypatch.setattr(WhenReady, "found", kind)
         said.append((model.decision_function(rows), model.explain(rows)))
         np.testing.assert_array_equal(model.decision_function(rows[3:4]), said[-1][0][3:4])

@@ -49,7 +49,7 @@ _PLAIN_TYPES = {str, int, float, bool, type(None)}  # of which equal values have
 
 
 def kind_of(dtype: Any) -> str:
-    """Return what columns of a type of numpy, pandas, pyarrow or polars hold, by the type alone.
+    """Return the kind of columns of a type of numpy, pandas, pyarrow or polars.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class Frame:
 
 
 def said_types(types: Mapping[Any, str] | None, bounds: Any) -> dict[Any, str]:
-    """Return what a schema says of columns: by its types, and of others by their bounds.
+    """Return the types of columns by a schema: its types, and of others their bounds.
 
     A column that ``bounds`` name holds numbers, or dates where a bound is one.
     """
@@ -308,7 +308,7 @@ def spans_in(values: Any) -> np.ndarray:
 
 
 def _with_type(values):
-    """Return a column as it is, or what has no type as an array."""
+    """Return a column as it is, or a list as an array."""
     return values if hasattr(values, "dtype") or hasattr(values, "type") else np.asarray(values)
 
 
@@ -518,7 +518,7 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
 
 
 def _apart(cells):
-    """Return what `apart` does of a list."""
+    """See `apart`, of a list."""
     keys = cells
     if not set(map(type, cells)) <= _PLAIN_TYPES:
         keys = list(zip(map(type, cells), cells, strict=True))
@@ -531,7 +531,7 @@ def _apart(cells):
 
 
 def _apart_in_arrow(values):
-    """Return what `apart` does of an array of pyarrow."""
+    """See `apart`, of an array of pyarrow."""
     values = values.combine_chunks() if hasattr(values, "chunks") else values
     if _kind_of_arrow(values.type) == OBJECTS:  # all are missing
         return [None], np.zeros(len(values), np.intp)
@@ -541,7 +541,7 @@ def _apart_in_arrow(values):
 
 
 def _with_missing(different, places):
-    """Return values with a last one for what is missing, whose place is -1."""
+    """Return values with a last one for missing cells, whose place is -1."""
     return [*different, None], np.where(places < 0, len(different), places)
 
 

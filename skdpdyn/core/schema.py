@@ -340,7 +340,7 @@ def facts_of(schema: Any) -> dict[str, Any]:
 
 
 def types_of(schema: Any) -> dict[Any, str]:
-    """Return what a schema says that columns hold; nothing without one."""
+    """Return the types of columns by a schema; none without one."""
     return dict(getattr(schema, "types", None) or {})
 
 

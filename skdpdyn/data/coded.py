@@ -174,7 +174,7 @@ class CodedRows(LocalRows):
                 return self._length_counts(statistic)
             if statistic.kind == SQUARES and self._is_separate:
                 return self._column_squares()
-            if statistic.kind == OUTER and self._has_tables:
+            if statistic.kind == OUTER and self.has_tables:
                 with one_blas_thread():
                     return self._second_moment()
         return super().summed(statistic)
@@ -208,7 +208,7 @@ class CodedRows(LocalRows):
         return self.map.is_diagonal and not self.expansion.pairs
 
     @property
-    def _has_tables(self):
+    def has_tables(self):
         """Whether sums are made by a table for each two columns: by public numbers alone.
 
         Such a table takes as long as some 45 products for each of its cells, and to look it up some
@@ -299,7 +299,7 @@ class CodedRows(LocalRows):
             return super()._lengths(data_norm)
         if (lengths := self._take_cached()) is not None:
             return lengths
-        if not (self._is_separate or self._has_tables):
+        if not (self._is_separate or self.has_tables):
             ball = self.map.ball(self.X)._replace(radius=math.inf)
             return numbers_of_rows(self.X, ball, self.map.centre, self.map.weights)
         with one_blas_thread():

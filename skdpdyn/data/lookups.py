@@ -27,7 +27,7 @@ _FEW = 16  # rows that numpy alone looks up
 _VERY_FEW = 8  # whose products are multiplied by one call
 _IN_CACHE = 128  # rows that numpy looks up at a time
 _AT_ONCE = 1 << 14  # rows that compiled code does, a multiple of what it multiplies at a time
-_MOST_CELLS = 6_000_000  # of all tables: 48 MB
+MOST_CELLS = 6_000_000  # of all tables: 48 MB
 _MOST_EDGES = 255  # of a column of numbers
 _WORTH_COMPILING = 200_000  # rows in all, which take numpy a second
 
@@ -110,7 +110,7 @@ class Lookups:
         self._few = 0 if self._is_wide else _FEW
         with one_blas_thread():
             self._terms = None
-            if _count_of_pairs(expansion, len(weights)) <= _MOST_CELLS:
+            if _count_of_pairs(expansion, len(weights)) <= MOST_CELLS:
                 self._terms = _of_terms(expansion, weights, centres)
             self._squares = self._of_squares()
             blocks = expansion.blocks[1:] if self._is_wide else expansion.blocks[1:2]
@@ -314,9 +314,9 @@ class Lookups:
 def is_wide(expansion: Expansion, is_diagonal: bool) -> bool:
     """Return whether tables of squared lengths would be too large."""
     if is_diagonal:
-        return _count_of_pairs(expansion, 1) > _MOST_CELLS
+        return _count_of_pairs(expansion, 1) > MOST_CELLS
     sizes = np.array([column.n_cells for column in expansion.columns])
-    return int(np.sum(sizes) ** 2 - np.sum(sizes**2)) // 2 > _MOST_CELLS
+    return int(np.sum(sizes) ** 2 - np.sum(sizes**2)) // 2 > MOST_CELLS
 
 
 def _count_of_pairs(expansion, n_outputs):
@@ -386,7 +386,7 @@ def _kernels(wide):
     return (write_codes, add_looked_up, add_products, *[add_features] * wide)
 
 
-_KEPT: "WeakKeyDictionary[Any, tuple]" = WeakKeyDictionary()
+CACHE: "WeakKeyDictionary[Any, tuple]" = WeakKeyDictionary()
 # beside the models: what is in them is copied, stored and shown
 
 
@@ -406,7 +406,7 @@ def lookups_of(owner: Any, objects: tuple, values: tuple, explainer: Any) -> Loo
     -------
     Lookups
     """
-    kept = _KEPT.get(owner)
+    kept = CACHE.get(owner)
     if (
         kept is not None
         and all(one is other for one, other in zip(kept[0], objects, strict=True))
@@ -415,5 +415,5 @@ def lookups_of(owner: Any, objects: tuple, values: tuple, explainer: Any) -> Loo
         return kept[2]
     of = explainer()
     tables = Lookups(of.expansion_, of.row_map, of.weights, of.centres, of.fixed)
-    _KEPT[owner] = objects, tuple(map(np.copy, values)), tables
+    CACHE[owner] = objects, tuple(map(np.copy, values)), tables
     return tables

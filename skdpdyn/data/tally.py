@@ -181,7 +181,7 @@ def means(scores: Sequence[float], n: int) -> Sealed:
 
 
 def _grain(n):
-    """Return the inverse of what weights are multiples of."""
+    """Return the inverse of the number that weights are multiples of."""
     return 2.0 ** (52 - n.bit_length())
 
 

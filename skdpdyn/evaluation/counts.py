@@ -366,7 +366,7 @@ def _most_error(low, high):
 
 
 def _most_deviance(low, high):
-    """Return what deviances of counts up to a largest one are cut off at."""
+    """Return the limit of deviances of counts up to a largest one."""
     return 2 * high + 8
 
 

@@ -393,7 +393,7 @@ def _are_objects(X):
 
 
 def _said_of(estimator, reset):
-    """Return what is said of columns beside their types: by a schema, bounds or an earlier fit."""
+    """Return facts of columns beside their types: by a schema, bounds or an earlier fit."""
     schema = getattr(estimator, "schema", None)
     schema = schema if reset else getattr(estimator, "schema_", schema)
     bounds = getattr(estimator, "bounds", None)

@@ -77,7 +77,7 @@ class TargetCells:
         return math.sqrt(float(sizes @ _MIDDLES**2) / max(float(sizes.sum()), 1e-300))
 
     def unit_of_few(self, scale: float) -> float:
-        """Return a unit that holds most of what lies beyond a scale; 0 where that hides little.
+        """Return a unit that holds most targets beyond a scale; 0 where that hides little.
 
         Distances are from the cell of the median, for nearly all targets are in it.
         """

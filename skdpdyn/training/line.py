@@ -97,7 +97,7 @@ class MeanUnits(NumberUnits):
         return ({SLOPE: slope} if turns else {}) | {LEVEL: level}
 
     def _give_back(self, learning, spending):
-        """Train on what slope and level take where these would drown in their noise."""
+        """Train on the share of slope and level where these would drown in their noise."""
         request = learning.plan.request
         if _limits(learning, spending).noise > rules.DROWNED_LEVEL * learning.spread:
             none = dict.fromkeys(self.line(request), 0.0)
@@ -213,7 +213,7 @@ class _Fit:
         return max(self.high, -self.low)
 
     def means(self, name, loss, numbers, learning, spending):
-        """Buy means over rows of what follows from target, prediction and some constants.
+        """Buy means over rows of functions of target, prediction and some constants.
 
         Returns them, and the deviation of their noise.
         """
@@ -252,7 +252,7 @@ class Line(Part):
             _warn(learning, noise, hidden)
 
     def _moved(self, learning, spending):
-        """Buy slope and level, and move the fit; return the level's noise, and what is hidden."""
+        """Buy slope and level, and move the fit; return the level's noise, and the hidden part."""
         objective = learning.plan.objective
         coef, intercept = objective.split(learning.theta)
         mean, unit = learning.units
@@ -297,7 +297,7 @@ def _turn(fit, learning, spending):
 
 
 def _level(fit, learning, spending):
-    """Buy the level; return how far predictions are to move, and the noise of what that rests on.
+    """Buy the level; return how far predictions are to move, and the noise in that.
 
     Targets and predictions are summed apart: in units of half of the limits' distance, and of six
     deviations. Where predictions say most of the targets, sums of residuals have less noise.
@@ -331,7 +331,7 @@ def _deviation(learning, coef):
 
 
 def _of_residual(learning, spending):
-    """Return the noise of the mean residual that was bought, or of the mean, and what is hidden."""
+    """Return the noise of the mean residual that was bought, or of the mean, and the hidden part."""
     bought = MEAN_RESIDUAL in spending.shares
     name = MEAN_RESIDUAL if bought else TARGET_MEAN
     bound = residual_bound(learning.plan.objective) * learning.units[1]

@@ -251,7 +251,7 @@ class NumberUnits(TargetUnits):
         learning.units = (mean, scale)
 
     def scale(self, cells: TargetCells, learning: Learning, spending: Spending) -> float:
-        """Return the unit of residuals, and note what else follows from the cells of targets."""
+        """Return the unit of residuals, and note the other facts that cells of targets tell."""
         return cells.quantile(rules.target_quantile(learning.plan.request.strength))
 
 
