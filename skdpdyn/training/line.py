@@ -331,7 +331,7 @@ def _deviation(learning, coef):
 
 
 def _of_residual(learning, spending):
-    """Return the noise of the mean residual that was bought, or of the mean, and the hidden part."""
+    """Return the noise of the mean residual or of the mean, and the hidden part."""
     bought = MEAN_RESIDUAL in spending.shares
     name = MEAN_RESIDUAL if bought else TARGET_MEAN
     bound = residual_bound(learning.plan.objective) * learning.units[1]
