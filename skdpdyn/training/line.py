@@ -196,7 +196,7 @@ def sums_of_level(largest: float) -> Loss:
 
 
 @dataclass
-class _Fit:
+class _FitOfLine:
     """Predictions base + coef z of a fit, in units of training, in which targets have mean 0."""
 
     coef: np.ndarray
@@ -224,7 +224,7 @@ class _Fit:
         return sums / learning.rows.mass, std / learning.rows.mass
 
 
-class Line(Part):
+class LineOfResiduals(Part):
     """A slope and a shift of predictions of numbers, after which they add up to the targets.
 
     Both follow from sums over records of bounded vectors: a record moves them by the bound if it
@@ -258,7 +258,7 @@ class Line(Part):
         mean, unit = learning.units
         limits = _limits(learning, spending)
         is_cut = learning.plan.request.expansion is not None
-        fit = _Fit(
+        fit = _FitOfLine(
             coef[0],
             float(intercept[0]),
             _deviation(learning, coef[0]),
@@ -418,4 +418,4 @@ def _warn(learning, noise, hidden):
     )
 
 
-LINE = Line()
+LINE = LineOfResiduals()
