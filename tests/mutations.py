@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "gradients that leave no room for their rounding are released",
+        "rounding = 0.0 if objective.exact else math.inf",
+        "rounding = 0.0",
+        "tests/test_sealed.py -k room_for",
+    ),
+    Mutation(
         "rows of a person weigh more than 1 together",
         "if not np.all(totals <= 1 + persons.largest * _EPS):",
         "if not np.all(totals <= persons.largest):",

@@ -4,6 +4,7 @@ import ast
 import copy
 import math
 import pickle
+from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 
@@ -14,6 +15,7 @@ from scipy import sparse
 
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn
 from skdpdyn.core.losses import below, logistic, squared
+from skdpdyn.core.noise import generators, noisy
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Sealed, SealedCells, SealedCounts, opened, stacked
 from skdpdyn.data.coded import Coded
@@ -336,6 +338,19 @@ def check(found, name, near=0.95):
         moved = max(float(np.linalg.norm(one - other)) for one, other in of_relation)
         assert moved <= limit * (1 + 1e-12), relation
         assert moved >= NEAR.get((name, relation), near) * limit, (relation, moved / limit)
+
+
+def test_a_gradient_that_leaves_no_room_for_its_rounding_cannot_be_released():
+    rows = LocalRows(ENDS, np.zeros(len(ENDS)))
+    (generator,) = generators(None)
+    for exact in (True, False):
+        sealed = rows.gradient(replace(objective(rows), exact=exact), FAR)
+        assert sealed.norm == objective(rows).lipschitz
+        if exact:
+            assert noisy(sealed, 1.0, "add_remove", generator).std == sealed.norm
+        else:
+            with pytest.raises(ValueError, match="scale=inf"):
+                noisy(sealed, 1.0, "add_remove", generator)
 
 
 # --- the algebra: rows of cells -------------------------------------------------------------------

@@ -163,8 +163,8 @@ class Rows(ABC):
         ----------
         objective : Objective
             The problem. Where it is ``exact``, the rounding of the computed sum is within what one
-            record changes; otherwise that is as much as `Objective.gradient_rounding` more, which
-            the record of a run pays for.
+            record changes. Otherwise the sum itself cannot be released: the record of a run pays
+            for the rounding of its last iterate.
         point : ndarray of shape (n_parameters,)
             Coefficients of mapped rows, output by output, then those of the intercept column.
         chosen : ndarray of int or None, default=None
@@ -187,7 +187,7 @@ class Rows(ABC):
         >>> from skdpdyn.core.losses import squared
         >>> from skdpdyn.core.objective import Objective
         >>> rows = LocalRows(np.array([[1.0], [-1.0]]), np.array([0.5, 0.25]))
-        >>> objective = Objective(squared, n_samples=2, n_features=1, data_norm=1.0, clip=1.0)
+        >>> objective = Objective(squared, 2, 1, data_norm=1.0, clip=1.0, exact=True)
         >>> rows.gradient(objective, np.array([0.5]))
         Sealed(norm=1.0, apart=2.0, rounding=0.0)
         """
@@ -205,7 +205,8 @@ class Rows(ABC):
             opened[chosen is None] = objective, place, sums
         at = place.at(point)
         total = sums(*at) if chosen is None else sums(*at, np.asarray(chosen))
-        return Sealed(place.pull_back(self.common * total), objective.lipschitz)
+        rounding = 0.0 if objective.exact else math.inf
+        return Sealed(place.pull_back(self.common * total), objective.lipschitz, ANY, rounding)
 
     def residual_sum(self, objective: Objective, limit: float, point: np.ndarray) -> Sealed:
         """Return the sum over rows of the derivatives of the loss, each clipped to a limit.

@@ -133,6 +133,13 @@ class LocalRows(Rows):
         rows.weight = factor * rows.weight if rows.weight.size else factor
         return rows
 
+    def weighted_alike(self) -> "LocalRows":
+        """Return the same rows of persons, each with the weight 1/most_rows."""
+        if self.persons is None:
+            raise ValueError("every row is a record, whose weight is 1")
+        counts = np.diff(self.persons.first)[self.persons.owners()]
+        return self.weighted_by(counts / self.most_rows)
+
     def weighted_by_class(self, weights: np.ndarray) -> "LocalRows":
         """See `Rows.weighted_by_class`."""
         return self.weighted_by(weights[self.y.astype(np.intp)])

@@ -192,9 +192,7 @@ class MeanRow(Part):
             return
         objective = learning.plan.objective
         request = learning.plan.request
-        rows = learning.rows
-        counts = np.diff(rows.persons.first)[rows.persons.owners()]
-        alike = replace(learning, rows=rows.weighted_by(counts / rows.most_rows))
+        alike = replace(learning, rows=learning.rows.weighted_alike())
         coef, intercept = objective.split(learning.theta)
         coefs = np.vstack([coef, np.zeros_like(coef)])
         (residual, bend), std = sums_of_rows(
