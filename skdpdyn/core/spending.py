@@ -189,6 +189,10 @@ class Spending:
         """Return the noise that a share pays for: standard deviation over sensitivity."""
         return self.shares[name].noise_multiplier(self.mu)
 
+    def noise_on_sum(self, name: str) -> float:
+        """Return the deviation of the noise that a sum of numbers in [-1, 1] would get."""
+        return self.adjacency.sum_sensitivity(1.0) * self.noise_multiplier(name)
+
     def release(
         self, name: str, sealed: Sealed, scale: Any = 1.0, record: Mechanism | None = None
     ) -> Noisy:

@@ -112,8 +112,7 @@ def _limits(learning, spending):
 
 def _noise_of(name, learning, spending):
     """Return the deviation of the noise on a mean of numbers in [-1, 1] that a share pays for."""
-    of_sum = spending.adjacency.sum_sensitivity(1.0) * spending.noise_multiplier(name)
-    return of_sum / learning.rows.mass
+    return spending.noise_on_sum(name) / learning.rows.mass
 
 
 def _sums_of_slope(raw_prediction, y, out):

@@ -196,8 +196,7 @@ class ClassShares(TargetUnits):
         """
         n_outputs = learning.plan.objective.n_outputs
         shares = self.weighted(learning, spending)
-        unit = spending.adjacency.sum_sensitivity(1.0)
-        std = unit * spending.noise_multiplier(MEAN_RESIDUAL)
+        std = spending.noise_on_sum(MEAN_RESIDUAL)
         if rules.LEAST_RATE * std > shares.min() * learning.rows.mass:
             return np.zeros(n_outputs)
         half = np.array([-residual[0], residual[0]]) / 2 if n_outputs == 1 else residual / 2
