@@ -8,10 +8,13 @@ from sklearn.base import clone
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.core import rules
+from skdpdyn.core.sealed import opened
+from skdpdyn.data.local import LocalRows
+from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
-from skdpdyn.training.conditioning import FittedConditioning
+from skdpdyn.training.conditioning import FittedConditioning, _projection
 from skdpdyn.training.slope import SUMS, posterior, posterior_of_classes, sums_of_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
@@ -207,3 +210,17 @@ def test_a_slope_of_classes_is_the_posterior_mean_of_one_step():
     assert slope == pytest.approx(30 * 300 / (300**2 + 4**2))
     assert shift == 0
     assert posterior_of_classes(-sums, 1.0)[0] == 0  # variances of noise alone
+
+
+def test_a_sketch_tells_the_curvature_of_many_columns():
+    """Columns in units and ranges of their own, of which one direction is steep."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 1200)) + 0.2 * rng.choice([-1.0, 1.0], (400, 1))
+    scales = 10.0 ** rng.uniform(-2, 2, 1200)
+    rows = LocalRows(X * scales + 3).with_ranges(Ranges(3 - 2 * scales, 3 + 2 * scales))
+    rows = rows.with_map(RowMap(np.full(1200, 0.01), np.ones(1200), norm=12.0, radius=40.0))
+    exact = opened(rows.second_moment(0.1))
+    found = opened(rows.sketched_moment(_projection(1200, is_sparse=False), 0.1))
+    assert np.trace(found) == pytest.approx(np.trace(exact), rel=0.15)
+    tops = [np.linalg.eigvalsh(moment)[-1] / 400 for moment in (exact, found)]
+    assert tops[1] == pytest.approx(tops[0], abs=1 / 256 + 0.2 * tops[0])

@@ -305,7 +305,6 @@ STATISTICS = {
     "counts below": lambda rows: mapped(rows).residual_sum(objective(rows, below(0.3)), 0.7, FAR),
 }
 DENSE = {"octaves", "parts", "parts of one", "moment with a constant", "products", "eigenvalue"}
-SPARSE = {"sketch"}
 NEAR = {
     ("rows within each", "replace_one"): 0.7,  # who is within the first is within the second
     ("eigenvalue", "replace_one"): 0.9,
@@ -333,7 +332,7 @@ def neighbours(source):
 WAYS = [
     (source, name)
     for source, name in product(SOURCES, STATISTICS)
-    if not (name in DENSE and source == "csr") and not (name in SPARSE and source != "csr")
+    if not (name in DENSE and source == "csr")
 ]
 
 

@@ -559,7 +559,7 @@ class Rows(ABC):
     def sketched_moment(
         self, projection: sparse.csr_array, constant: float = 0.0
     ) -> SealedProducts:
-        """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped sparse rows.
+        """Return the sum of ``weight * outer(s, s)`` over sketches s of all mapped rows.
 
         Parameters
         ----------

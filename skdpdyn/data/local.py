@@ -430,9 +430,8 @@ class LocalRows(Rows):
             add_up(run, edges, total, self.n_threads)
         elif statistic.source == "mapped" and self.map is None:
             raise ValueError("these rows have no map: give one, as LocalRows(X, map=RowMap(...))")
-        elif self.is_sparse and (
-            statistic.projection is not None
-            or (statistic.source == "mapped" and not self.map.is_diagonal)
+        elif statistic.projection is not None or (
+            self.is_sparse and statistic.source == "mapped" and not self.map.is_diagonal
         ):
             self._add_made_dense(total, statistic, edges)
         else:
@@ -451,9 +450,9 @@ class LocalRows(Rows):
         self._in_reach(added)
 
     def _add_made_dense(self, total, statistic, edges):
-        """Add the sums of sparse rows, of which a part at a time is made dense."""
-        to = statistic.projection
-        width = self.shape[1] if to is None else to.shape[1]
+        """Add the sums of sparse rows, or of sketches, of which a part at a time is made dense."""
+        is_short = self.is_sparse and statistic.projection is not None
+        width = statistic.projection.shape[1] if is_short else self.shape[1]
         at_once = max(1, _DENSE_NUMBERS // (width * max(1, int(np.diff(edges).max(initial=0)))))
         for first in range(0, edges.size - 1, at_once):
             span = edges[first : first + at_once + 1]
@@ -467,8 +466,12 @@ class LocalRows(Rows):
         if to is None:
             rows.X = self.X.toarray().astype(self.dtype, copy=False)
             return rows, statistic
-        scale, _, _ = self.factors()
-        rows.X = (scaled_csr(self.X, scale, self.map.weights) @ to).toarray()
+        if self.is_sparse:
+            scale, _, _ = self.factors()
+            rows.X = (scaled_csr(self.X, scale, self.map.weights) @ to).toarray()
+        else:
+            rows.X = np.ascontiguousarray(in_reach(self._mapped, self.in_ranges)[0] @ to)
+            rows.ranges = None
         rows.map = RowMap(None, np.ones(to.shape[1]), norm=1.0, radius=1.0)
         return rows, replace(statistic, projection=None)
 

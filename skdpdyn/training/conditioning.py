@@ -48,7 +48,10 @@ CURVATURE = "curvature"
 _LEAST_VARIANCE = 1e-8
 # Largest spread of a map. The norm is raised to keep it, so that sums round little
 LARGEST_SPREAD = 1024.0
-_SKETCH = 64  # public buckets of columns, for the curvature of sparse rows
+# Public buckets of columns, for the curvature of sparse and of dense rows. Rows of which all
+# directions are alike have a sketch of curvature 1/256, below what noise of the release adds
+_SKETCH = 64
+_DENSE_SKETCH = 256
 _EPS = np.finfo(np.float64).eps
 _MEAN_SQUARE = 0.8  # of the length of mapped rows, half of which are shorter than 1
 
@@ -368,9 +371,9 @@ class Conditioner:
 def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) -> float:
     """Estimate the largest eigenvalue of the mean of outer(z, z) over mapped rows.
 
-    Only step sizes depend on it, and no guarantee. With sparse rows it is the eigenvalue of a
-    sketch, in the unit ball too, whose columns are sums of columns with public signs. Two standard
-    deviations are added.
+    Only step sizes depend on it, and no guarantee. With sparse rows, and with more columns than a
+    matrix is bought of, it is the eigenvalue of a sketch, in the unit ball too, whose columns are
+    sums of columns with public signs. Two standard deviations are added.
 
     Parameters
     ----------
@@ -388,8 +391,8 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     largest = 1 + intercept_scaling**2
     n_samples = rows.n_records
     moment = (
-        rows.sketched_moment(_projection(rows.shape[1]), intercept_scaling)
-        if rows.is_sparse
+        rows.sketched_moment(_projection(rows.shape[1], rows.is_sparse), intercept_scaling)
+        if rows.is_sparse or rows.shape[1] > rules.MOST_MATRIX_COLUMNS
         else rows.second_moment(intercept_scaling)
     )
     top, std = spending.release(CURVATURE, moment.largest_eigenvalue(n_samples))
@@ -399,15 +402,22 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     return float(min(largest, max(estimate, least)))
 
 
-def _projection(n_features):
+def _projection(n_features, is_sparse):
     """Return the public map of columns into buckets, by public signs."""
-    hashed = (np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(
-        40
-    )
+    hashed = np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    if is_sparse:
+        n_buckets = _SKETCH
+        hashed >>= np.uint64(40)
+    else:
+        # signs of neighbours have nothing in common, as a steep direction may have one sign
+        n_buckets = _DENSE_SKETCH
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            hashed = (hashed ^ (hashed >> np.uint64(shift))) * np.uint64(factor)
+        hashed >>= np.uint64(31)
     signs = 1.0 - 2.0 * ((hashed >> np.uint64(8)) & np.uint64(1)).astype(np.float64)
-    buckets = (hashed % np.uint64(_SKETCH)).astype(np.int64)
+    buckets = (hashed % np.uint64(n_buckets)).astype(np.int64)
     cells = signs, (np.arange(n_features), buckets)
-    return sparse.csr_array(cells, shape=(n_features, _SKETCH))
+    return sparse.csr_array(cells, shape=(n_features, n_buckets))
 
 
 def private_mean(rows: Rows, radius: float, n_samples: float, spending: Spending) -> np.ndarray:
