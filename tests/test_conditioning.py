@@ -14,7 +14,7 @@ from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
-from skdpdyn.training.conditioning import FittedConditioning, _projection
+from skdpdyn.training.conditioning import FittedConditioning, projection
 from skdpdyn.training.slope import SUMS, posterior, posterior_of_classes, sums_of_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
@@ -220,7 +220,7 @@ def test_a_sketch_tells_the_curvature_of_many_columns():
     rows = LocalRows(X * scales + 3).with_ranges(Ranges(3 - 2 * scales, 3 + 2 * scales))
     rows = rows.with_map(RowMap(np.full(1200, 0.01), np.ones(1200), norm=12.0, radius=40.0))
     exact = opened(rows.second_moment(0.1))
-    found = opened(rows.sketched_moment(_projection(1200, is_sparse=False), 0.1))
+    found = opened(rows.sketched_moment(projection(1200, is_sparse=False), 0.1))
     assert np.trace(found) == pytest.approx(np.trace(exact), rel=0.15)
     tops = [np.linalg.eigvalsh(moment)[-1] / 400 for moment in (exact, found)]
     assert tops[1] == pytest.approx(tops[0], abs=1 / 256 + 0.2 * tops[0])

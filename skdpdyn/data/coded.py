@@ -208,7 +208,7 @@ class CodedRows(LocalRows):
         return self.map.is_diagonal and not self.expansion.pairs
 
     @property
-    def has_tables(self):
+    def has_tables(self) -> bool:
         """Whether sums are made by a table for each two columns: by public numbers alone.
 
         Such a table takes as long as some 45 products for each of its cells, and to look it up some
@@ -365,7 +365,7 @@ class CodedRows(LocalRows):
         return np.cumsum(counts[:-1])
 
     def _squared_scales(self):
-        """Return the squares of what rows are multiplied by, times their weights."""
+        """Return the squared factors of rows under the map, times their weights."""
         weight = np.maximum(self._lengths(1.0)[1], self.map.norm)
         weight = np.divide(1 - self.map.error, weight, out=weight)
         weight *= weight * self.weight if self.weight.size else weight

@@ -87,6 +87,20 @@ class Lookups:
         Contribution of each term at the map's centre.
     fixed : collection of int
         Columns that shorten no row.
+
+    Attributes
+    ----------
+    terms, squares : CellTables or None
+        Contributions of terms, and squared lengths of rows. None: they would be too large, and
+        follow from products of pairs, and from ``features``.
+    features : tuple or None
+        Where the features of columns begin, and end in a row, those of all cells, and a triangle
+        that they are multiplied by. None: ``squares`` has them.
+    products : list of tuple
+        Products of pairs: numbers of cells, the column and the place of each factor, both factors
+        of each product, its weight and its centre, and the triangle.
+    constants : ndarray of shape (n_outputs,)
+        What all rows have at the map's centre.
     """
 
     def __init__(
@@ -109,15 +123,15 @@ class Lookups:
         self._is_wide = is_wide(expansion, row_map.is_diagonal)
         self._few = 0 if self._is_wide else _FEW
         with one_blas_thread():
-            self._terms = None
+            self.terms = None
             if _count_of_pairs(expansion, len(weights)) <= MOST_CELLS:
-                self._terms = _of_terms(expansion, weights, centres)
-            self._squares = self._of_squares()
+                self.terms = _of_terms(expansion, weights, centres)
+            self.squares = self._of_squares()
             blocks = expansion.blocks[1:] if self._is_wide else expansion.blocks[1:2]
-            self._products = [self._products_of(block) for block in blocks]
-            self._features = None
+            self.products = [self._products_of(block) for block in blocks]
+            self.features = None
             if self._is_wide and not row_map.is_diagonal:
-                self._features = self._of_features()
+                self.features = self._of_features()
 
     # --- tables -----------------------------------------------------------------------------------
 
@@ -146,17 +160,22 @@ class Lookups:
     def _products_of(self, block):
         """Return the products of pairs of a block of features, as kernels read them."""
         expansion = self._expansion
-        first = sum(expansion.widths)
-        places = np.ascontiguousarray(expansion.places[:, block - first])
+        numbers = block - sum(expansion.widths)
+        factors, sides = self.factors(numbers)
+        weights = expansion.pair_weights[numbers]
+        centre = centre_of(expansion, self._row_map)[block]
+        triangle = _triangle(self._row_map, block)
+        return expansion.low, factors, sides, weights, centre, triangle
+
+    def factors(self, products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the column and the place of each factor of some products, and both of each."""
+        expansion = self._expansion
+        places = expansion.places[:, products]
         columns = np.searchsorted(expansion.low_starts, places, side="right") - 1
         inside = places - expansion.low_starts[columns]
         both = np.stack([columns, inside], axis=2).reshape(-1, 2).astype(np.int64)
         factors, sides = np.unique(both, axis=0, return_inverse=True)
-        sides = np.ascontiguousarray(sides.reshape(2, -1).T.astype(np.int64))
-        weights = expansion.pair_weights[block - first]
-        centre = centre_of(expansion, self._row_map)[block]
-        triangle = _triangle(self._row_map, block)
-        return expansion.low, factors, sides, weights, centre, triangle
+        return factors, np.ascontiguousarray(sides.reshape(2, -1).T.astype(np.int64))
 
     # --- cells ------------------------------------------------------------------------------------
 
@@ -213,18 +232,18 @@ class Lookups:
         ndarray of shape (n_rows, n_outputs)
         """
         n_rows = codes.shape[1]
-        if self._terms is None:
+        if self.terms is None:
             return _sums(self.each(codes)) + self.constants
         out = np.empty((n_rows, len(self.constants)))
         ready = self._are_ready(n_rows)
         for part in _parts(n_rows, _AT_ONCE if ready else _IN_CACHE):
             if ready:
                 turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
-                sums = self._added(self._terms, turned)
+                sums = self._added(self.terms, turned)
                 out[part] = (self._factors_of_many(turned) * sums).T
             else:
                 cells = codes[:, part].T.astype(np.intp)
-                sums = _sums(self._terms.each(cells, self._starts))
+                sums = _sums(self.terms.each(cells, self._starts))
                 out[part] = (self._factors(cells) * sums).T
         return out + self.constants
 
@@ -251,11 +270,11 @@ class Lookups:
                 factors = self._factors_of_many(turned)
             else:
                 factors = self._factors(cells)
-            if self._terms is None:
+            if self.terms is None:
                 given = np.ascontiguousarray(cells, dtype=expansion.code_dtype)
                 terms = expansion.terms(given, *self._numbers, factors)
             else:
-                terms = self._terms.each(cells, self._starts) * factors[:, None]
+                terms = self.terms.each(cells, self._starts) * factors[:, None]
             out[part] = np.moveaxis(terms, 0, 1)
         return out
 
@@ -276,23 +295,23 @@ class Lookups:
 
     def _factors_of_many(self, turned):
         """Return factors that rows are shortened by, by compiled code."""
-        if self._features is None:
-            squares = self._added(self._squares, turned)[0]
+        if self.features is None:
+            squares = self._added(self.squares, turned)[0]
         else:
             squares = np.zeros(turned.shape[1])
-            add_features.found(worthwhile=True)(turned, *self._features, squares)
-        for of_block in self._products:
+            add_features.found(worthwhile=True)(turned, *self.features, squares)
+        for of_block in self.products:
             kernel = add_products.found(worthwhile=True)
             kernel(turned, self._starts, *of_block, squares)
         return self._shortened(squares)
 
     def _factors(self, cells):
         """Return the same factors to the bit by numpy."""
-        if self._features is None:
-            squares = _sums(self._squares.each(cells, self._starts))[0]
+        if self.features is None:
+            squares = _sums(self.squares.each(cells, self._starts))[0]
         else:
             squares = self._lengths_of_features(cells)
-        for low, factors, sides, weights, centre, triangle in self._products:
+        for low, factors, sides, weights, centre, triangle in self.products:
             column, inside = factors.T
             of_rows = low[cells[:, column] + self._starts[column], inside]
             v = of_rows[:, sides[:, 0]] * of_rows[:, sides[:, 1]] * weights - centre
@@ -300,7 +319,7 @@ class Lookups:
         return self._shortened(squares)
 
     def _lengths_of_features(self, cells):
-        firsts, ends, features, triangle = self._features
+        firsts, ends, features, triangle = self.features
         widths = np.diff(ends, prepend=0)
         of_column = np.repeat(np.arange(len(ends)), widths)
         inside = np.arange(ends[-1]) - np.repeat(ends - widths, widths)

@@ -72,7 +72,7 @@ class Covariance:
         return product if self.matrix is None else product + vectors @ self.matrix
 
     def given(self, taken: np.ndarray, variances: np.ndarray | float = 0.0) -> "Covariance":
-        """Return what is left when ``outer(taken, taken)`` goes, and ``variances`` come."""
+        """Return the covariance less ``outer(taken, taken)``, with further ``variances``."""
         rows = np.vstack([self.taken, taken])
         return replace(self, variances=self.variances + variances, taken=rows)
 

@@ -166,7 +166,7 @@ class PrivateEvaluation(Shown):
         )
 
     def _notes(self):
-        """Return sentences on what was released."""
+        """Return sentences about the release."""
         return []
 
     def _columns(self):

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from skdpdyn.core.expansion import Levels
+from skdpdyn.data.lookups import Lookups
 from skdpdyn.exceptions import optional
 from skdpdyn.preprocessing import BoundsScaler, RowMapper
 from skdpdyn.training.base import distinct
@@ -259,146 +259,203 @@ def _number_type(operator):
 
 
 def _convert_terms(scope, operator, container):
-    """Write the graph of `Explainer.transform`: tables of cells, products of cosines, lengths."""
-    from skl2onnx.algebra.onnx_ops import (
-        OnnxAdd,
-        OnnxConcat,
-        OnnxDiv,
-        OnnxGather,
-        OnnxMatMul,
-        OnnxMax,
-        OnnxMul,
-        OnnxSqrt,
-    )
+    """Write the graph of `Explainer.transform`: cells of columns, and numbers of tables at them."""
+    from skl2onnx.algebra.onnx_ops import OnnxMul
     from skl2onnx.common.data_types import DoubleTensorType
 
-    explainer = operator.raw_operator
-    inputs = operator.inputs
-    expansion = explainer.expansion_
-    row_map = explainer.row_map
     dtype = np.float64 if _number_type(operator) is DoubleTensorType else np.float32
+    graph = _TermsGraph(operator.raw_operator, operator.inputs, dtype, container.target_opset)
     version = {"op_version": container.target_opset}
-    tables, starts, first_factors, second_factors = _tables_of_columns(explainer)
-    columns = enumerate(zip(expansion.columns, tables, strict=True))
-    read = []
-    for j, (column, table) in columns:
-        # the columns of one array of numbers, or an input for each
-        tensor, place = (inputs[0], j) if len(inputs) < len(tables) else (inputs[j], 0)
-        values = OnnxGather(tensor, np.array([place]), axis=1, **version)
-        read.append(_read_cells(values, column, table, dtype, version))
-    read = OnnxConcat(*read, axis=1, **version)
-    parts = [read]
-    if first_factors:
-        factors = first_factors, second_factors
-        places = (OnnxGather(read, np.array(cells), axis=1, **version) for cells in factors)
-        parts.append(OnnxMul(*places, **version))
-    of_terms, of_lengths = _matrices_of_parts(explainer, starts)
-
-    def added(matrices, constant):
-        total = constant[None].astype(dtype)
-        for part, matrix in zip(parts, matrices, strict=False):
-            total = OnnxAdd(OnnxMatMul(part, matrix.astype(dtype), **version), total, **version)
-        return total
-
-    mapped = added(*of_lengths)
-    ones = np.ones((expansion.n_features, 1), dtype)
-    norm = np.array([[row_map.norm]], dtype)
-    square = OnnxMatMul(OnnxMul(mapped, mapped, **version), ones, **version)
-    factor = OnnxDiv(norm, OnnxMax(OnnxSqrt(square, **version), norm, **version), **version)
-    terms = OnnxMul(added(*of_terms), factor, output_names=operator.outputs, **version)
+    terms = OnnxMul(graph.terms(), graph.factor(), output_names=operator.outputs, **version)
     terms.add_to(scope, container)
 
 
-def _tables_of_columns(explainer):
-    """Return the numbers of each cell, by column: weights, low cosines, features less the centre.
+class _TermsGraph:
+    """Nodes of the terms of an additive model, and of the factor that rows are shortened by."""
 
-    Then where each column's part starts in all that is read, and the places of both factors of each
-    product of a pair.
-    """
-    expansion = explainer.expansion_
-    n_outputs = len(explainer.weights)
-    numbers = np.hstack([explainer.weights[:, : expansion.n_cells].T, expansion.low])
-    cells = np.split(numbers, expansion.starts[1:-1])
-    features = (table.toarray() if sparse.issparse(table) else table for table in expansion.tables)
-    tables = [np.hstack(parts) for parts in zip(cells, features, strict=True)]
-    starts = np.append(0, np.cumsum([table.shape[1] for table in tables]))
-    of_column = np.searchsorted(expansion.low_starts, expansion.places, side="right") - 1
-    low = starts[of_column] + n_outputs + expansion.places - expansion.low_starts[of_column]
-    return tables, starts, *low.tolist()
+    def __init__(self, explainer, inputs, dtype, opset):
+        self._explainer = explainer
+        self._expansion = explainer.expansion_
+        self._dtype = dtype
+        self._opset = opset
+        self._tables = Lookups(
+            *(explainer.expansion_, explainer.row_map),
+            *(explainer.weights, explainer.centres, explainer.fixed),
+        )
+        self._codes = self._cells(inputs)
 
+    def _node(self, name, *inputs, **options):
+        """Return a node of an operator; arrays of numbers have the graph's precision."""
+        from skl2onnx.algebra import onnx_ops
 
-def _matrices_of_parts(explainer, starts):
-    """Return matrices of cells and of products, and a constant: for terms, for lengths."""
-    expansion = explainer.expansion_
-    row_map = explainer.row_map
-    weights = explainer.weights
-    n_outputs = len(weights)
-    n_columns = len(expansion.columns)
-    n_terms = explainer.centres.shape[1]
-    of_rows = np.zeros((starts[-1], n_outputs, n_terms))
-    matrix = np.diag(row_map.weights) if row_map.is_diagonal else row_map.weights
-    moved = np.zeros((starts[-1], expansion.n_features))
-    centre = row_map.centre.copy()
-    for j, first in enumerate(starts[:-1]):
-        of_rows[first + np.arange(n_outputs), np.arange(n_outputs), j] = 1.0
-        part = expansion.slices[j]
-        if j in explainer.fixed:
-            centre[part] = 0.0
+        # shapes and axes are of 64 bits, cells of 32
+        integers = np.int64 if name in ("Reshape", "ReduceSum") else np.int32
+        kinds = {"f": self._dtype, "i": integers}
+        given = [
+            one.astype(kinds[one.dtype.kind]) if isinstance(one, np.ndarray) else one
+            for one in inputs
+        ]
+        return getattr(onnx_ops, f"Onnx{name}")(*given, op_version=self._opset, **options)
+
+    # --- cells: columns by rows, whose parts are copied at once -----------------------------------
+
+    def _cells(self, inputs):
+        """Return the cells of all columns, of shape (n_columns, n_rows)."""
+        columns = self._expansion.columns
+        turned = [self._node("Transpose", one, perm=[1, 0]) for one in inputs]
+
+        def values_of(places):
+            if len(inputs) == len(columns):
+                return self._joined([turned[j] for j in places], 0)
+            return self._node("Gather", turned[0], np.array(places), axis=0)
+
+        of_levels = [j for j, column in enumerate(columns) if isinstance(column, Levels)]
+        numbers = [j for j in range(len(columns)) if j not in of_levels]
+        parts = []
+        for j in of_levels:
+            read = self._cells_of_text if _is_text(columns[j]) else self._cells_of_levels
+            parts.append(read(values_of([j]), columns[j]))
+        if numbers:
+            parts.append(self._cells_of_numbers(values_of(numbers), [columns[j] for j in numbers]))
+        order = np.argsort([*of_levels, *numbers])
+        return self._node("Gather", self._joined(parts, 0), order, axis=0)
+
+    def _joined(self, parts, axis):
+        return self._node("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
+
+    def _cells_of_numbers(self, values, columns):
+        """Return the cells of columns of numbers: eight steps of a search in 255 edges."""
+        edges = np.full((len(columns), 255), np.inf)
+        for of, column in zip(edges, columns, strict=True):
+            of[: column.edges.size] = column.edges
+        first = 255 * np.arange(len(columns))[:, None]
+        missing = np.array([[column.n_cells - 1] for column in columns])
+        flat = edges.ravel()
+        reached = self._node("LessOrEqual", edges[:, 127:128], values)
+        place = self._node("Where", reached, first + 128, first)
+        for step in (64, 32, 16, 8, 4, 2, 1):
+            edge = self._node("Gather", flat, self._node("Add", place, np.array([step - 1])))
+            reached = self._node("LessOrEqual", edge, values)
+            farther = self._node("Add", place, np.array([step]))
+            place = self._node("Where", reached, farther, place)
+        found = self._node("Sub", place, first)
+        return self._node("Where", self._node("IsNaN", values), missing, found)
+
+    def _cells_of_text(self, values, column):
+        """Return the cells of levels of text; text of length 0 is missing."""
+        from onnx import TensorProto
+        from skl2onnx.algebra.onnx_ops import OnnxLabelEncoder
+
+        keys = {str(key): place for key, place in column.places.items() if key is not None}
+        places = {"": column.n_cells - 1} | keys
+        cells = OnnxLabelEncoder(
+            values,
+            keys_strings=list(places),
+            values_int64s=list(places.values()),
+            default_int64=column.n_cells - 2,
+            op_version=2,
+        )
+        return self._node("Cast", cells, to=TensorProto.INT32)
+
+    def _cells_of_levels(self, values, column):
+        """Return the cells of levels that are numbers."""
+        from onnx import TensorProto
+
+        n_levels = len(column.levels)
+        kind = TensorProto.DOUBLE if self._dtype == np.float64 else TensorProto.FLOAT
+        levels = np.array(column.levels, dtype=np.float64)[:, None]
+        within = self._node("Cast", self._node("Equal", levels, values), to=kind)
+        moved = self._node("MatMul", np.arange(n_levels)[None] - float(n_levels), within)
+        place = self._node("Cast", moved, to=TensorProto.INT32)
+        place = self._node("Add", place, np.array([n_levels]))
+        missing = np.array([[column.n_cells - 1]])
+        return self._node("Where", self._node("IsNaN", values), missing, place)
+
+    # --- what tables say of cells -----------------------------------------------------------------
+
+    def _alone(self, table):
+        """Return the numbers of each column's cell, of shape (n_columns, n_rows, ...)."""
+        starts = self._expansion.starts[:-1, None]
+        return self._node("Gather", table, self._node("Add", self._codes, starts), axis=0)
+
+    def _of_two(self, tables):
+        """Return the numbers of the cells of pairs of columns, of shape (n_pairs, n_rows)."""
+        i, j, first, stride = tables.pairs.T[:, :, None]
+        one = self._node("Mul", self._node("Gather", self._codes, i[:, 0], axis=0), stride)
+        other = self._node("Add", self._node("Gather", self._codes, j[:, 0], axis=0), first)
+        return self._node("Gather", tables.of_pairs[0], self._node("Add", one, other))
+
+    def _products(self, low, factors, sides, weights):
+        """Return products of two numbers of cells, times their weights."""
+        column, inside = factors.T
+        width = low.shape[1]
+        at = self._node("Mul", self._node("Gather", self._codes, column, axis=0), np.array([width]))
+        first = self._expansion.starts[column] * width + inside
+        numbers = self._node("Gather", low.ravel(), self._node("Add", at, first[:, None]))
+        both = (self._node("Gather", numbers, places, axis=0) for places in sides.T.copy())
+        return self._node("Mul", self._node("Mul", *both), weights[:, None])
+
+    def terms(self):
+        """Return the contribution of each term less that at the centre, by output."""
+        tables = self._tables.terms
+        weights = self._explainer.weights
+        n_outputs = len(weights)
+        if tables is not None and n_outputs == 1:
+            parts = [self._alone(tables.alone[0])]
+            parts += [self._of_two(tables)] * bool(len(tables.pairs))
+            return self._node("Transpose", self._joined(parts, 0), perm=[1, 0])
+        expansion = self._expansion
+        n_pairs = len(expansion.pairs)
+        alone = self._alone(weights[:, : expansion.n_cells].T)
+        parts = [self._node("Transpose", alone, perm=[1, 2, 0])]
+        if n_pairs:
+            sizes = [*map(len, expansion.factors)]
+            of_pairs = np.zeros((n_outputs, n_pairs, sum(sizes)))
+            pairs = np.repeat(np.arange(n_pairs), sizes)
+            of_pairs[:, pairs, np.arange(len(pairs))] = weights[:, expansion.n_cells :]
+            factors, sides = self._tables.factors(np.arange(len(pairs)))
+            products = self._products(expansion.low, factors, sides, np.ones(len(pairs)))
+            products = self._node("MatMul", of_pairs.reshape(-1, len(pairs)), products)
+            products = self._node("Transpose", products, perm=[1, 0])
+            shape = np.array([-1, n_outputs, n_pairs])
+            parts.append(self._node("Reshape", products, shape))
+        terms = self._node("Sub", self._joined(parts, 2), self._explainer.centres[None])
+        return self._node("Reshape", terms, np.array([-1, self._explainer.centres.size]))
+
+    def factor(self):
+        """Return the factor that the map shortens each row by, of shape (n_rows, 1)."""
+        tables = self._tables
+        if tables.features is None:
+            squares = [self._total(self._alone(tables.squares.alone[0]))]
+            if len(tables.squares.pairs):
+                squares.append(self._total(self._of_two(tables.squares)))
         else:
-            moved[first + n_outputs + expansion.low.shape[1] : starts[j + 1]] = matrix[:, part].T
-    products = weights[:, expansion.n_cells :].T
-    of_pairs = np.zeros((len(products), n_outputs, n_terms))
-    pairs = np.repeat(np.arange(len(expansion.pairs)), [*map(len, expansion.factors)])
-    of_pairs[np.arange(len(products)), :, n_columns + pairs] = products
-    flat = of_rows.reshape(len(of_rows), -1), of_pairs.reshape(-1, n_outputs * n_terms)
-    of_products = expansion.pair_weights[:, None] * matrix[:, sum(expansion.widths) :].T
-    return (flat, -explainer.centres.ravel()), ((moved, of_products), -(matrix @ centre))
+            squares = [self._length(self._features(), tables.features[-1])]
+        for low, factors, sides, weights, centre, triangle in tables.products:
+            products = self._products(low, factors, sides, weights)
+            squares.append(self._length(self._node("Sub", products, centre[:, None]), triangle))
+        square = squares[0]
+        for other in squares[1:]:
+            square = self._node("Add", square, other)
+        norm = np.array([[self._explainer.row_map.norm]])
+        length = self._node("Sqrt", self._node("Max", square, norm**2))
+        return self._node("Transpose", self._node("Div", norm, length), perm=[1, 0])
 
+    def _features(self):
+        """Return the features of all columns, less the centre."""
+        firsts, ends, features, _ = self._tables.features
+        widths = np.diff(ends, prepend=0)
+        of_column = np.repeat(np.arange(len(ends)), widths)
+        inside = np.arange(ends[-1]) - np.repeat(ends - widths, widths)
+        at = self._node("Add", self._node("Mul", self._codes, widths[:, None]), firsts[:, None])
+        at = self._node("Gather", at, of_column, axis=0)
+        return self._node("Gather", features, self._node("Add", at, inside[:, None]))
 
-def _read_text(values, column, table, dtype, version):
-    """Return the node of levels of text; text of length 0 is missing."""
-    from skl2onnx.algebra.onnx_ops import OnnxGather, OnnxLabelEncoder, OnnxReshape
+    def _length(self, rows, triangle):
+        """Return the squared length of rows times a triangle."""
+        turned = self._node("MatMul", triangle, rows)
+        return self._total(self._node("Mul", turned, turned))
 
-    missing = len(table) - 1
-    other = len(table) - 2
-    keys = {str(key): place for key, place in column.places.items() if key is not None}
-    places = {"": missing} | keys
-    cells = OnnxLabelEncoder(
-        values,
-        keys_strings=list(places),
-        values_int64s=list(places.values()),
-        default_int64=other,
-        op_version=2,
-    )
-    flat = OnnxReshape(cells, np.array([-1], np.int64), **version)
-    return OnnxGather(table.astype(dtype), flat, axis=0, **version)
-
-
-def _read_cells(values, column, table, dtype, version):
-    """Return the node of the cells that a column's values are in."""
-    from onnx import TensorProto
-    from skl2onnx.algebra.onnx_ops import (
-        OnnxAdd,
-        OnnxCast,
-        OnnxEqual,
-        OnnxGreaterOrEqual,
-        OnnxIsNaN,
-        OnnxMatMul,
-        OnnxWhere,
-    )
-
-    if _is_text(column):
-        return _read_text(values, column, table, dtype, version)
-    kind = TensorProto.DOUBLE if dtype == np.float64 else TensorProto.FLOAT
-    if isinstance(column, Levels):
-        within = OnnxEqual(values, np.array([column.levels], dtype), **version)
-        base = table[-2]
-        moves = table[:-2] - table[-2]
-    else:
-        within = OnnxGreaterOrEqual(values, column.edges[None].astype(dtype), **version)
-        base = table[0]
-        moves = np.diff(table[:-1], axis=0)
-    moved = OnnxMatMul(OnnxCast(within, to=kind, **version), moves.astype(dtype), **version)
-    shifted = OnnxAdd(moved, base[None].astype(dtype), **version)
-    missing = table[-1:].astype(dtype)
-    return OnnxWhere(OnnxIsNaN(values, **version), missing, shifted, **version)
+    def _total(self, numbers):
+        """Return the sum of each row's numbers."""
+        return self._node("ReduceSum", numbers, np.array([0]), keepdims=1)

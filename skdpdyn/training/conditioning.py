@@ -391,7 +391,7 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     largest = 1 + intercept_scaling**2
     n_samples = rows.n_records
     moment = (
-        rows.sketched_moment(_projection(rows.shape[1], rows.is_sparse), intercept_scaling)
+        rows.sketched_moment(projection(rows.shape[1], rows.is_sparse), intercept_scaling)
         if rows.is_sparse or rows.shape[1] > rules.MOST_MATRIX_COLUMNS
         else rows.second_moment(intercept_scaling)
     )
@@ -402,7 +402,7 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     return float(min(largest, max(estimate, least)))
 
 
-def _projection(n_features, is_sparse):
+def projection(n_features, is_sparse):
     """Return the public map of columns into buckets, by public signs."""
     hashed = np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     if is_sparse:
