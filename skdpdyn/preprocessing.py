@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import bounds_by_column
 from skdpdyn.core.noise import check_random_state
-from skdpdyn.core.schema import apply_schema
+from skdpdyn.core.schema import apply_schema, released, sources_in
 from skdpdyn.core.spending import Share, Spending, buying, planned
 from skdpdyn.data.base import Rows, sum_rounding
 from skdpdyn.data.cluster import is_collection
-from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import checked_most_rows, persons_of, unit_of
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap, scaled_csr
@@ -37,7 +36,11 @@ from skdpdyn.training.base import (
     silent_arithmetic,
     validated,
 )
-from skdpdyn.training.ranges import FINER_RANGES, RANGES, bought_ranges
+from skdpdyn.training.facts import ColumnRanges
+from skdpdyn.training.purchase import schema_of
+from skdpdyn.training.ranges import FINER_RANGES, RANGES
+from skdpdyn.training.reading import Reading
+from skdpdyn.training.values import Facts
 
 __all__ = ["BoundsScaler", "PrivateScaler", "RowMapper"]
 
@@ -124,7 +127,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         with all_or_nothing(self, X) as scaler:
             validated(scaler, form_of(X), dtype=DTYPES, ensure_all_finite=_finite(self.missing))
             bounds = apply_schema(copy(self)).bounds
-            scaler.bounds_ = _bounds_of(scaler, "bounds", bounds)
+            sources = tuple(dict.fromkeys(sources_in(bounds)))
+            scaler.bounds_ = released(_bounds_of(scaler, "bounds", bounds), sources)
             scaler.feature_range_ = (low, high)
             scaler.missing_ = self.missing
         return self
@@ -146,7 +150,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "bounds_")
         finite = _finite(self.missing_)
         X = validated(self, X, dtype=DTYPES, reset=False, ensure_all_finite=finite)
-        low, high = self.bounds_.T  # float64: bounds that are close together stay apart
+        low, high = np.asarray(self.bounds_).T  # float64: bounds that are close together stay apart
         start, stop = self.feature_range_
         scaled = (np.clip(X, low, high) - low) * ((stop - start) / (high - low)) + start
         if self.missing_ == "indicator":
@@ -356,6 +360,12 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover: a seed. Empty for a private fit.
+    bought_ : dict of str to float
+        The fact that was bought, ``"bounds"``, and its part of mu^2: all of it.
+    schema_ : Schema
+        The ranges as models take them, with this release as their source; so has ``ranges_``.
+    sources_ : tuple of Source
+        Releases that the scaler was given: none.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -471,17 +481,19 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         with closing(X) if isinstance(X, Rows) else nullcontext():
             codes, n_samples = persons_of(groups, X.shape[0])
             most_rows = checked_most_rows(self.max_rows_per_person, n_samples)
-            rows = X if isinstance(X, Rows) else rows_of(X, None, codes, most_rows)
-            rows.most_rows = most_rows
+            reading = Reading(X, persons=codes, most_rows=most_rows)
             shares, budget = self._plan(n_samples, X.shape[1])
             spending = Spending.seeded(budget, shares, self.random_state)
+            all_open = ColumnRanges(np.full((X.shape[1], 2), np.nan))
             with buying(spending, shares, n_samples) as plan:
-                counts = rows.octave_counts(), rows.part_counts
-                ranges = bought_ranges(*counts, spending, rows.n_records, rows.dtype.name)
+                facts = all_open.buy(reading, Facts(None), spending)
             forget_fit(self)
-            self.ranges_ = ranges
+            self.ranges_ = facts.ranges.pairs
+            self.bought_ = {all_open.name: 1.0}
             self.n_samples_ = n_samples
             self._publish_plan(plan, (), unit)
+            self.schema_ = schema_of(self, facts, "classes")
+            self._sign()
             self._sign()
 
     @by_blocks
@@ -499,7 +511,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             Rows in the precision of X.
         """
         check_is_fitted(self)
-        return Ranges(*self.ranges_.T).mapped(self._rows(X, reset=False))
+        return Ranges(*np.asarray(self.ranges_).T).mapped(self._rows(X, reset=False))
 
     def _rows(self, X, reset):
         """Return finite dense rows in C order, or those of a Dask collection."""

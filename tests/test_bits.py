@@ -250,14 +250,14 @@ def test_planted_bug_a_count_that_is_shown(monkeypatch):
         self.n_long_ = self.rows_seen
 
     full = preprocessing.PrivateScaler._publish_plan
-    rows = preprocessing.rows_of
+    read = preprocessing.Reading
 
-    def counting(X, *others):
+    def counting(X, **others):
         preprocessing.PrivateScaler.rows_seen = int(np.sum(np.linalg.norm(X, axis=1) > 0.9))
-        return rows(X, *others)
+        return read(X, **others)
 
     monkeypatch.setattr(preprocessing.PrivateScaler, "_publish_plan", publish)
     monkeypatch.setattr(preprocessing.PrivateScaler, "rows_seen", 0, raising=False)
-    monkeypatch.setattr(preprocessing, "rows_of", counting)
+    monkeypatch.setattr(preprocessing, "Reading", counting)
     with pytest.raises(AssertionError):
         check_shown(*both.__wrapped__("PrivateScaler", 2))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
 
 import skdpdyn
 from skdpdyn import (
@@ -23,7 +24,8 @@ from skdpdyn.core.schema import facts_of
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.inference import private_regression
-from skdpdyn.model_selection import PrivateSearchCV, total_privacy
+from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
+from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import check_report, composition
 from skdpdyn.training import fit
 from skdpdyn.training.purchase import Purchase, parameters_of
@@ -292,6 +294,36 @@ def test_levels_that_are_taken_out_by_hand_keep_their_source():
             clone(model).set_params(adjacency="add_remove").fit(FRAME, two)
     typed = {"side": list(column.levels)}
     assert model.set_params(categories=typed).fit(FRAME, two).sources_ == ()
+
+
+@pytest.mark.filterwarnings("ignore::skdpdyn.exceptions.PrivacyLeakWarning")
+def test_bounds_of_a_scaler_keep_their_source():
+    """Those that it bought, and those that it was given: in a model, and in totals."""
+    two = (SCORE > 0).astype(int)
+    profile = complete_schema(X, epsilon=5.0, random_state=0)
+    own = PrivateScaler(epsilon=5.0, random_state=0).fit(X)
+    (source,) = own.schema_.sources
+    assert (source.guarantee, source.leaks) == (own.privacy_, own.leaks_)
+    assert "bounds: bought for 100 % of mu^2" in own.privacy_report().to_text()
+    for given in (own.ranges_, own.schema_.bounds, loads(dumps(own)).ranges_):
+        model = PrivateLogisticRegression(epsilon=5.0, classes=[0, 1], bounds=given).fit(X, two)
+        assert model.sources_ == (source,)
+        assert total_privacy(own, model).sources == ()  # it is among the parts
+        assert total_privacy(model).sources == (source,)
+    for options in ({"schema": profile}, {"bounds": profile.bounds}):
+        scaler = clone(BoundsScaler(feature_range=(-1, 1), **options)).fit(X)
+        assert type(scaler.transform(X)) is np.ndarray
+        last = PrivateLogisticRegression(epsilon=5.0, classes=[0, 1], bounds=(-1, 1))
+        pipeline = make_pipeline(scaler, last).fit(X, two)
+        assert scaler.bounds_.sources == profile.sources
+        total = total_privacy(pipeline)
+        assert (total.sources, total.leaks) == (profile.sources, profile.leaks_)
+        searched = search_privacy(pipeline, n_samples=N, n_features=3)
+        assert searched.sources == profile.sources
+        assert set(profile.leaks_) <= set(searched.leaks)
+        both = total_privacy(profile, pipeline)
+        assert both.guarantee.mu == np.hypot(profile.privacy_.mu, last.privacy_.mu)
+        assert both.sources == ()
 
 
 def test_a_table_and_an_evaluation_keep_the_source_of_facts():

@@ -348,8 +348,8 @@ def _of_numbers(
     def evaluation(released, **public):
         return chosen[0].evaluation(released, **public)
 
-    stand_in = within(*targets.placeholder)
-    shares = first | scaled_to(stand_in.shares, 1 - total_of(first.values()))
+    placeholder = within(*targets.placeholder)
+    shares = first | scaled_to(placeholder.shares, 1 - total_of(first.values()))
     return Counted((), evaluation, shares, learn)
 
 

@@ -39,7 +39,7 @@ from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
 from skdpdyn.privacy.ledger import plans_pipelines
 from skdpdyn.privacy.report import attackers_reach
-from skdpdyn.training.sources import Source, key_of, leaks_of
+from skdpdyn.training.sources import Source, given_to, key_of, leaks_of
 from skdpdyn.training.targets import listed
 
 NOT_PRIVATE_SCORES = (
@@ -368,7 +368,9 @@ def search_privacy(
 def _total_of_fits(parts, estimators, n_samples, stratified):
     """Return the total of all fits of some estimators, with the leaks that it does not cover."""
     steps = [step for estimator in estimators for step in private_steps(estimator)]
-    sources = tuple(source for step in steps for source in step._sources())
+    of_steps = [source for step in steps for source in step._sources()]
+    of_others = _paid(source for estimator in estimators for source in given_to(estimator))
+    sources = tuple(dict.fromkeys((*of_steps, *of_others)))
     leaks = [NOT_PRIVATE_SCORES] + [STRATIFIED] * stratified
     leaks += [*(leak for step in steps for leak in _leaks(step)), *leaks_of(sources)]
     warnings.warn(
@@ -379,7 +381,7 @@ def _total_of_fits(parts, estimators, n_samples, stratified):
         tuple(parts),
         tuple(dict.fromkeys(leaks)),
         asked=max(_delta(step, n_samples) for step in steps),
-        sources=tuple(dict.fromkeys(source for source in sources if source.guarantee is not None)),
+        sources=_paid(sources),
     )
 
 
@@ -471,7 +473,13 @@ def _parts_of(item, name=""):
         yield _Part(name, why=why, refused=True)
     else:
         why, leaks = verdict(item)  # of a step that does not say what it spent
-        yield _Part(name, why=why, refused=leaks)
+        sources = _paid(given_to(item)) if isinstance(item, BaseEstimator) else ()
+        yield _Part(name, why=why, refused=leaks, sources=sources, leaks=leaks_of(sources))
+
+
+def _paid(sources):
+    """Return the sources that a guarantee pays for, each once."""
+    return tuple(dict.fromkeys(source for source in sources if source.guarantee is not None))
 
 
 def _unfitted(name, kind, then="what is in it has no budget to tell"):

@@ -487,6 +487,12 @@ def _version():
     return sys.modules["skdpdyn"].__version__
 
 
+def lines_of_facts(bought: Mapping[str, float]) -> tuple[str, ...]:
+    """Return a report's lines on facts that were bought, and the part of the budget of each."""
+    percents = {fact: float(f"{100 * part:.2g}") for fact, part in bought.items()}
+    return tuple(f"{fact}: bought for {percent:g} % of mu^2" for fact, percent in percents.items())
+
+
 class PrivateEstimatorMixin:
     """Show the cost of a fit: by a report, and by a line below the representation.
 
@@ -580,8 +586,7 @@ class PrivateEstimatorMixin:
 
     def _bought_facts(self):
         """Name the facts that were bought, and the part of the budget of each."""
-        bought = getattr(self, "bought_", {}).items()
-        return tuple(f"{fact}: bought for {100 * part:.2g} % of mu^2" for fact, part in bought)
+        return lines_of_facts(getattr(self, "bought_", {}))
 
     def _sources(self):
         """Return the releases that came in by parameters, and models that are not private."""

@@ -22,7 +22,7 @@ from skdpdyn.privacy.checks import checked_choice, is_auto
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.training.additive import expand
-from skdpdyn.training.base import described, silent_arithmetic
+from skdpdyn.training.base import described, lines_of_facts, silent_arithmetic
 from skdpdyn.training.facts import ClassLabels, Fact, TargetRange
 from skdpdyn.training.family import Family
 from skdpdyn.training.purchase import of_open_columns, schema_of, strength_of
@@ -88,9 +88,7 @@ class CompleteSchema(Schema):
         others = tightest(record, delta=self.delta_).alternatives
         unit = f", each a {guarantee.unit}" * (guarantee.unit != "record")
         public = f"n_samples={self.n_samples_}{unit}", "names and types of the columns"
-        bought = tuple(
-            f"{fact}: bought for {100 * part:.2g} % of mu^2" for fact, part in self.bought_.items()
-        )
+        bought = lines_of_facts(self.bought_)
         return privacy_report(
             record,
             guarantee,

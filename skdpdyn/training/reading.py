@@ -141,8 +141,8 @@ class Reading:
 
 
 def no_targets(y: Any) -> np.ndarray:
-    """Return a target for each row that no sum asks for."""
-    return np.zeros(len(y))
+    """Return a target for each row that no sum asks for; none where rows have none."""
+    return np.zeros(0 if y is None else len(y))
 
 
 @contextmanager

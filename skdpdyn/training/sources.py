@@ -64,13 +64,14 @@ def _parts_of(value):
 
 
 def key_of(model: Any) -> str:
-    """Return a checksum of a model's coefficients, or that of facts; empty where it has none."""
+    """Return a checksum of a model's coefficients or ranges, or that of facts; "": it has none."""
     if isinstance(model, Schema):
         return model.sources[0].key if model.sources else ""
     while hasattr(model, "best_estimator_") or hasattr(model, "steps"):  # a search, a pipeline
         model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
-    numbers = [np.asarray(getattr(model, name, ())) for name in ("coef_", "intercept_")]
-    if not sum(array.size for array in numbers):
+    names = ("coef_", "intercept_") if hasattr(model, "coef_") else ("ranges_",)
+    numbers = [np.asarray(getattr(model, name, ())) for name in names]
+    if not any(array.size for array in numbers):
         return ""
     return hashlib.sha256(b"".join(array.tobytes() for array in numbers)).hexdigest()[:16]
 
