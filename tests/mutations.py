@@ -1293,6 +1293,136 @@ MUTATIONS = [
         "firsts = n_cells * np.arange(self.n_columns)[:, None]",
         "tests/test_sealed.py -k stay_in",
     ),
+    Mutation(
+        "finer ranges of several columns with the noise of one less",
+        "finer[split], int(split.sum()), spending)",
+        "finer[split], max(int(split.sum()) - 1, 1), spending)",
+        "tests/test_spent.py -k 'near and years'",
+    ),
+    Mutation(
+        "cells that nobody is in never stand out",
+        """    noisy = _in_deviations(names[0], of_cells, n_columns, spending)
+    is_small""",
+        """    noisy = _in_deviations(names[0], of_cells, n_columns, spending)
+    noisy = np.where(of_cells > 0, noisy, np.minimum(noisy, 1.0))
+    is_small""",
+        "tests/test_spent.py -k 'wide_rows and none'",
+    ),
+    Mutation(
+        "exact counts tell whether other labels show",
+        """        if others:
+            warn""",
+        """        others = bool(counts[-1] > 0)
+        if others:
+            warn""",
+        "tests/test_declare.py -k several_classes_are",
+    ),
+    Mutation(
+        "a mean row is weighed by the longest person there is",
+        "rows.weighted_by(counts / rows.most_rows)",
+        "rows.weighted_by(counts / rows.persons.largest)",
+        "tests/test_spent.py -k 'near and mean and row'",
+    ),
+    Mutation(
+        "weights are divided by their largest and not by the bound",
+        """    return np.clip(weights, low, high) / high
+""",
+        """    weights = np.clip(weights, low, high)
+    return weights / weights.max()
+""",
+        "tests/test_spent.py -k 'wide_rows and Logistic and weighted'",
+    ),
+    Mutation(
+        "levels of a person with many rows may fail once",
+        """most_levels = 1 if reading.persons is None else reading.most_rows
+""",
+        """most_levels = 1
+""",
+        "tests/test_additive.py -k levels_are_bought",
+    ),
+    Mutation(
+        "bought levels are in the order of the records",
+        "tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))",
+        "tuple(x for x in dict.fromkeys(map(level_of, list(values))) if x not in (None, ()))",
+        "tests/test_additive.py -k levels_are_bought",
+    ),
+    Mutation(
+        "a fit keeps all levels that occur",
+        "columns[j] = kept(column, shown)",
+        "columns[j] = kept(column, shown | True)",
+        "tests/test_additive.py -k a_level_of_one",
+    ),
+    Mutation(
+        "labels of whole numbers that come from y are no leak",
+        """return classes, ("classes were taken from y",)
+""",
+        """return classes, ("classes were taken from y",) * (y.dtype.kind not in "iu")
+""",
+        "tests/test_declare.py -k 'not_bought and leak'",
+    ),
+    Mutation(
+        "curvature of a person's rows in time has no limit",
+        """            within &= curved <= curvature_limit
+""",
+        "",
+        "tests/test_survival.py -k bounded",
+    ),
+    Mutation(
+        "a person's scores in time reach beyond their bound",
+        "(bound**2 * (1 - room) for bound in most)",
+        "(bound**2 * (1.06 - room) for bound in most)",
+        "tests/test_survival.py -k bounded",
+    ),
+    Mutation(
+        "columns of numbers are taken off those of levels",
+        "sensitivity = spending.per_square * math.sqrt(len(columns))",
+        "sensitivity = spending.per_square * math.sqrt(len(columns) - len(self.cells.names) or 1)",
+        "tests/test_spent.py -k 'near and regression and levels'",
+    ),
+    Mutation(
+        "bins of an evaluation follow exact counts",
+        "_equal_bins(cells.values / total, strength)",
+        "_equal_bins(owned.count(places, 64) / total, strength)",
+        "tests/test_spent.py -k 'evaluate and GAMClassifier and person'",
+    ),
+    Mutation(
+        "weights of rows in ranges are rounded up",
+        "np.floor(reading.weights * unit) / unit",
+        "np.ceil(reading.weights * unit * 1.5) / unit",
+        "tests/test_spent.py -k 'near and GAMClassifier and ranges and persons'",
+    ),
+    Mutation(
+        "a model forgets what its start came from",
+        """        yield from getattr(value, "sources_", ())
+""",
+        "",
+        "tests/test_start.py -k chain",
+    ),
+    Mutation(
+        "a window without an end is one day",
+        "_DAYS - 1 if last is None else",
+        "date.fromisoformat(first or '0001-01-01').toordinal() if last is None else",
+        "tests/test_ledger.py -k dearest_unit",
+    ),
+    Mutation(
+        "a total of totals forgets what models were given",
+        """            asked=item.asked,
+            sources=item.sources,
+        )
+        yield from (_Part(step""",
+        """            asked=item.asked,
+        )
+        yield from (_Part(step""",
+        "tests/test_start.py -k chain",
+    ),
+    Mutation(
+        "a release with ONNX holds a model that leaks",
+        """    if model.leaks_:
+        raise ValueError(f"this model is not private""",
+        """    if model.leaks_ and "onnx" not in chosen:
+        raise ValueError(f"this model is not private""",
+        "tests/test_export.py -k 'folder_without'",
+    ),
 ]
 
 

@@ -89,8 +89,8 @@ def table(n_features, n_records=N, seed=0):
     target = rng.uniform(-1, 1, n_records)
     counts = rng.poisson(1.0, n_records)
     exposure = rng.uniform(0.5, 2.0, n_records)
-    weights = rng.choice(WEIGHTS, n_records)
-    weights[0] = WEIGHTS[1]
+    weights = rng.uniform(*WEIGHTS, n_records)
+    weights[0] = WEIGHTS[1]  # the first record alone is at an end
     groups = np.maximum(np.arange(n_records) // 2, 1)  # the first person has four rows
     at_risk = target > -0.9
     one = Table(X, y, target, counts.astype(float), exposure, groups, weights, at_risk)
@@ -113,8 +113,10 @@ class Listener(audit.Listener):
         return super().__call__(point, scale, generator, *more, **options)
 
 
-def listening(listener, run, *arguments):
-    """Run with a stand-in for `release` wherever the package calls it; return all that is shown."""
+def overheard(listener, run, *arguments):
+    """Run with a stand-in for `release` wherever the package calls it; return the result, and all
+    that is shown.
+    """
     with ExitStack() as patches:
         patches.enter_context(audit.listened(listener))
         # neither a bar nor the time left
@@ -122,9 +124,10 @@ def listening(listener, run, *arguments):
         patches.enter_context(patch.object(progress, "_time_left", lambda seconds: ""))
         printed = patches.enter_context(redirect_stdout(io.StringIO()))
         caught = patches.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", UserWarning)
         result = run(*arguments)
-    return shown(result), [str(warning.message) for warning in caught], printed.getvalue()
+    texts = [str(warning.message) for warning in caught]
+    return result, (shown(result), texts, printed.getvalue())
 
 
 def shown(value):
@@ -298,11 +301,16 @@ def training(way):
     return for_width
 
 
-def labelled(model, **of_records):
-    """Return a way out: a model that buys labels, as many records do; a target of -1 has none."""
+def labelled(model, beside_others=(), **of_records):
+    """Return a way out: a model that buys labels, as many records do; a target of -1 has none.
+
+    ``beside_others``: two labels that stand beside a third one, of half of the records.
+    """
 
     def run(data):
         y = np.where(data.target == -1.0, 7, data.y)
+        if beside_others:
+            y = np.where(data.X[:, 0] > 0, 300, np.take(beside_others, np.minimum(data.y, 1)))
         with patch.object(rules, "FACTS_STRENGTH", 0.0):
             return fit(partial(model, classes="auto"), **of_records)(0)(with_other(data, y=y))
 
@@ -369,13 +377,27 @@ def with_private_levels(**of_records):
     return lambda n_features: run
 
 
-def ranges_alone(data, codes=None):
+def ranges_alone(data, codes=None, epsilon=0.3):
     """Return the ranges of columns, bought alone."""
-    budget = Budget(0.3, 1e-3, adjacency="replace_one")
+    budget = Budget(epsilon, 1e-3, adjacency="replace_one")
     spending = Spending(budget, shares_of_ranges(1.0, data.X.shape[1]), generators(0)[0])
     rows = rows_of(data.X, None, codes if codes is None else person_codes(codes, len(codes)), 4)
     found = bought_ranges(rows.octave_counts(), rows.part_counts, spending, rows.n_records)
     return SimpleNamespace(ranges_=found, mechanism_=spending.record(), leaks_=())
+
+
+def ranges_split(n_split, is_wide=False):
+    """Return a way out: the ranges of columns of which some are split: of years, or so wide that
+    a cell has many octaves.
+    """
+
+    def run(data):
+        x = np.clip(data.X, -1, 1)
+        finer = np.sign(x) * 2.0 ** (80 + 30 * np.abs(x)) if is_wide else 2000 + 60 * x
+        split = np.arange(x.shape[1]) < n_split
+        return ranges_alone(with_other(data, X=np.where(split, finer, x)), epsilon=30.0)
+
+    return lambda n_features: run
 
 
 class _SameMinimiser:
@@ -859,6 +881,10 @@ WAYS_OUT = {
     "private_means, an extension": lambda _: lambda data: private_means(alike(data.X), **SEEDED),
     "ranges": lambda _: ranges_alone,
     "ranges of persons": lambda _: lambda data: ranges_alone(data, data.groups),
+    "ranges, none split": ranges_split(0),
+    "ranges, one of years": ranges_split(1),
+    "ranges, two of years": ranges_split(2),
+    "ranges, two so wide": ranges_split(2, is_wide=True),
     "PrivateScaler": scaled(),
     "PrivateScaler persons": scaled(persons=True),
     "complete_schema": profiled(),

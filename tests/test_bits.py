@@ -16,7 +16,7 @@ from functools import cache
 import numba
 import numpy as np
 import pytest
-from releases import PACKAGE, WAYS_OUT, Listener, listening, table
+from releases import PACKAGE, WAYS_OUT, Listener, overheard, table
 from scipy import stats
 from scipy.special import expit, ndtr, ndtri
 from spending import noise_is_found_once
@@ -43,8 +43,9 @@ def both(way, n_features):
     first = Listener()
     second = Listener(first.calls)
     with noise_is_found_once():
-        shown_of_first = listening(first, run, one)
-        return shown_of_first, listening(second, run, other), first, second
+        _, shown_of_first = overheard(first, run, one)
+        _, shown_of_second = overheard(second, run, other)
+        return shown_of_first, shown_of_second, first, second
 
 
 def exact(points, scales, distribution, rng):

@@ -341,8 +341,9 @@ def test_a_folder_without_a_deployment_is_one_too(released, tmp_path):
     with pytest.raises(ValueError, match="must be among skops, onnx, pickle"):
         model.export(tmp_path / "other", formats=["zip"])
     seeded = clone(model).set_params(random_state=0).fit(X, LABELS)
-    with pytest.raises(ValueError, match="this model is not private: random_state=0"):
-        seeded.export(tmp_path / "seeded")
+    for formats in ((), ["onnx"], ["pickle"]):
+        with pytest.raises(ValueError, match="this model is not private: random_state=0"):
+            seeded.export(tmp_path / "seeded", formats=formats)
 
 
 @pytest.mark.every_case

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 
 import pytest
-from releases import PACKAGE, WAYS_OUT, Listener, listening, table
+from releases import PACKAGE, WAYS_OUT, Listener, overheard, table
 from spending import noise_is_found_once
 
 STOPS_BY_ITSELF = ("objective_perturbation", "output_perturbation")
@@ -32,7 +32,7 @@ def counted(run, data, heard=None):
         finally:
             sys.setprofile(None)
 
-    listening(listener, profiled, data)
+    overheard(listener, profiled, data)
     return listener.calls, found
 
 

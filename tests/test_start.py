@@ -206,6 +206,21 @@ def test_numbers_are_public_by_the_word_of_who_passes_them():
     assert not total_privacy(model).sources
 
 
+def test_a_chain_of_models_keeps_all_that_it_came_from():
+    """Each link, so that a total counts what paid for it, and so does a total of totals."""
+    model = clone(ESTIMATORS[0][0])
+    links = []
+    for _ in range(3):
+        links.append(clone(model).fit(X[:300], Y[:300]))
+        model.set_params(start=FrozenEstimator(links[-1]))
+    assert [source.guarantee for source in links[2].sources_] == [
+        links[1].privacy_,
+        links[0].privacy_,
+    ]
+    total = total_privacy(links[2])
+    assert total.sources == total_privacy(total).sources == links[2].sources_
+
+
 def given(value):
     """Return all estimators with a value as each of their parameters, bare and within others."""
     search = PrivateSearchCV(PrivateLogisticRegression(classes=[False, True]), {"clip": [1.0]})

@@ -97,12 +97,15 @@ ASKED = {
         "bounds": "auto",
         "X": _with_gaps,
     },
+    "table, interactions": {"interactions": [(0, 1)]},
     "table, dummies": {"one_hot": [[0, 1]]},
     "table, rows at risk": {"at_risk": "at_risk"},
     "evaluate": {},
     "evaluate, exposure": {"exposure": "exposure"},
     "evaluate, thresholds": {"thresholds": [0.2, 0.5, 0.8]},
     "evaluate, small errors": {"largest_error": 0.5},
+    "evaluate, target bounds": {"target_bounds": (0, 0.5)},
+    "evaluate, weights": {"weight_bounds": WEIGHTS, "sample_weight": "weights"},
     "search": {},
     "search, exposure": {"exposure": "exposure"},
     "search, held out": {"holdout": np.arange(10)},
@@ -112,10 +115,18 @@ ASKED = {
     "search, target bounds": {"target_bounds": "auto", "bounds": {0: (-0.9, 0.9)}},
     "search, levels": {"categories": "auto", "bounds": {0: (-1, 1)}, "X": _with_levels},
     "scaler": {},
+    "scaler, many rows": {"max_rows_per_person": 8},
 }
 """What is done, and what is asked for: parameters, and columns of a table by their names."""
+ALONE = (
+    "table, interactions",
+    "evaluate, target bounds",
+    "evaluate, weights",
+    "scaler, many rows",
+)
+"""What is held by itself, and not in each pair."""
 FACTORS = {
-    "done": tuple(ASKED),
+    "done": tuple(done for done in ASKED if done not in ALONE),
     "estimator": tuple(ESTIMATORS),
     "solver": ("auto", *SOLVERS),
     "unit": ("record", "person", "person with equal weights"),
@@ -174,7 +185,7 @@ class Way:
                 _steep(self),
                 X,
                 y,
-                **_of(evaluate, options | {"target_bounds": None}),
+                **_of(evaluate, options | {"target_bounds": asked.get("target_bounds")}),
                 **given,
             )
         if kind == "search":
@@ -250,7 +261,7 @@ MAPS = "auto", "noisy_gd", "noisy_sgd"
 STARTS = "auto", "noisy_gd"
 COUNTING = "PrivatePoissonRegressor"
 CLASSIFIERS = [name for name, made in ESTIMATORS.items() if is_classifier(made())]
-OF_NUMBERS = "evaluate, exposure", "evaluate, small errors"
+OF_NUMBERS = "evaluate, exposure", "evaluate, small errors", "evaluate, target bounds"
 NOT_GAUSSIAN = "dp_sgd", "noisy_sgd", "objective_perturbation"
 
 
@@ -437,11 +448,22 @@ def refused():
 
 
 def parameters():
-    """Return the parameters of all that is called."""
-    called = [one for made in ESTIMATORS.values() for one in (made, made.fit)]
-    called += [one for functions in FUNCTIONS.values() for one in functions]
-    names = {name for one in called for name in inspect.signature(one).parameters}
-    return names - {"self", "not_taken"}
+    """Return the parameters of all that is called, by what is done."""
+    called = {"fit": [one for made in ESTIMATORS.values() for one in (made, made.fit)]} | FUNCTIONS
+    return {
+        kind: {name for one in some for name in inspect.signature(one).parameters}
+        - {"self", "not_taken"}
+        for kind, some in called.items()
+    }
+
+
+def asked_for(kind):
+    """Return the parameters that ways of one kind ask for with other values, or always give."""
+    asked = {name for done, of in ASKED.items() if done.partition(",")[0] == kind for name in of}
+    given = {"X", "y", "model", "estimator", "groups", "adjacency", "random_state", "classes"}
+    given |= {"target_bounds"} if kind == "fit" else set()
+    given |= {"solver", "max_rows_per_person", "equal_rows"} if kind in ("fit", "table") else set()
+    return asked | given
 
 
 UNMOVED = {
