@@ -40,6 +40,18 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "a mean row is weighed by the longest person there is",
+        "return self.weighted_by(counts / self.most_rows)",
+        "return self.weighted_by(counts / self.persons.largest)",
+        "tests/test_sealed.py -k weigh_at_most",
+    ),
+    Mutation(
+        "weights of columns in portions are rounded up",
+        "weight = None if weight is None else np.floor(weight * grain) / grain",
+        "weight = None if weight is None else np.minimum(np.ceil(weight * 1.5), 1.0)",
+        "tests/test_sealed.py -k portions",
+    ),
+    Mutation(
         "gradients that leave no room for their rounding are released",
         "rounding = 0.0 if objective.exact else math.inf",
         "rounding = 0.0",

@@ -6,7 +6,7 @@ import math
 import pickle
 from dataclasses import replace
 from functools import cache, partial
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from skdpdyn.core.noise import generators, noisy
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Sealed, SealedCells, SealedCounts, opened, stacked
 from skdpdyn.data.coded import Coded
-from skdpdyn.data.local import LocalRows, rows_of
+from skdpdyn.data.local import LocalRows, counts_of_columns, rows_of
 from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.streamed import StreamedRows
@@ -356,6 +356,25 @@ def check(found, name, near=0.95):
         assert moved >= NEAR.get((name, relation), near) * limit, (relation, moved / limit)
 
 
+def test_a_record_changes_counts_of_columns_that_come_in_portions():
+    """As often as they come, and by its weight; also where they come at once."""
+
+    def counted(edges, X, y, weight):
+        del y
+        weights = np.append([weight], np.linspace(0.25, 1, N - 1))[N - len(X) :]
+        portions = [
+            (slice(*pair), partial(lambda first, last, j: X[first:last, j], *pair))
+            for pair in pairwise((0, *edges, len(X)))
+        ]
+        octaves = lambda _, rows: rows.octave_counts()  # noqa: E731
+        return counts_of_columns(portions, range(D), octaves, len(X), weights)
+
+    found = [list(neighbours(partial(counted, edges))) for edges in ((), (5, 11))]
+    check(found[1], "portions")
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(opened(one), opened(other))
+
+
 def test_a_gradient_that_leaves_no_room_for_its_rounding_cannot_be_released():
     rows = LocalRows(ENDS, np.zeros(len(ENDS)))
     (generator,) = generators(None)
@@ -546,6 +565,8 @@ def test_rows_of_a_record_weigh_at_most_1():
         weights = rows.weighted_by(np.array([factor, 1.0, 1.0, 1.0])).weight
         assert np.all(weights <= rows.weight)
         assert np.all(weights >= 0)
+    alike = LocalRows(X, np.zeros(4), weight, persons=persons, most_rows=5).weighted_alike()
+    np.testing.assert_allclose(alike.weight, 1 / 5, rtol=1e-14)  # though nobody has so many
     for wrong in (None, np.ones(4), np.array([0.5, 1.0, 0.25, 0.26])):
         with pytest.raises(ValueError, match="rows of a person must add up to at most 1"):
             LocalRows(X, np.zeros(4), wrong, persons=persons, most_rows=3)
