@@ -7,6 +7,7 @@ import pickle
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -73,60 +74,68 @@ NAME = {
 }
 
 
+class Read(NamedTuple):
+    """What a file imports of sealed sums and of noise, and all that it calls and asks for."""
+
+    imported: set[str]
+    called: set[str]  # by a bare name, or by a method of it
+    methods: set[str]
+    attributes: set[str]
+
+
 @cache
-def imports():
-    """Return by file which names of sealed sums it imports, and which of them it calls."""
+def package():
+    """Return what each file of the package does, by its name."""
     found = {}
     for path in PACKAGE.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        names = {
-            alias.name
-            for node in nodes
-            if isinstance(node, ast.ImportFrom) and node.module in HOMES
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        imported = {
+            alias.name for node in imports if node.module in HOMES for alias in node.names
+        } | {
+            # a module as a whole has all of them
+            "opened"
+            for node in imports
             for alias in node.names
+            if f"{node.module}.{alias.name}" in HOMES
         }
-        called = {getattr(node.func, "id", None) for node in nodes if isinstance(node, ast.Call)}
-        called |= {
-            node.func.value.id
-            for node in nodes
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and isinstance(node.func.value, ast.Name)
-        }
-        reaches = any("__value" in str(getattr(node, "attr", "")) for node in nodes)
-        found[path.relative_to(PACKAGE).as_posix()] = names, names & called, reaches
+        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+        bare = {getattr(function, "id", "") for function in calls}
+        owners = {getattr(getattr(function, "value", None), "id", "") for function in calls}
+        methods = {getattr(function, "attr", "") for function in calls}
+        attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        name = path.relative_to(PACKAGE).as_posix()
+        found[name] = Read(imported, imported & (bare | owners), methods, attributes)
     return found
+
+
+def those(condition):
+    """Return the files of which a condition holds."""
+    return {name for name, read in package().items() if condition(read)}
 
 
 def test_only_sources_of_rows_make_sealed_sums():
     kinds = {"Sealed", "SealedCounts", "SealedCells", "SealedProducts"}
-    made = {name for name, (_, called, _) in imports().items() if called & kinds}
-    assert made <= MAKE
+    assert those(lambda read: read.called & kinds) <= MAKE
 
 
 def test_only_sources_of_rows_read_sums_that_are_not_sealed():
-    for path in PACKAGE.rglob("*.py"):
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if {getattr(node, "attr", "") for node in nodes} & {"summed", "open_sums"}:
-            assert path.relative_to(PACKAGE).parts[0] == "data", path
+    readers = those(lambda read: read.attributes & {"summed", "open_sums"})
+    assert {name.partition("/")[0] for name in readers} == {"data"}
 
 
 def test_only_noise_opens_sealed_sums():
-    found = imports()
-    assert {name for name, (names, _, _) in found.items() if "opened" in names} <= OPEN
-    assert {name for name, (_, _, reaches) in found.items() if reaches} == {"core/sealed.py"}
-    assert {name for name, (names, _, _) in found.items() if "noisy" in names} <= ADD_NOISE
-    assert {name for name, (names, _, _) in found.items() if "release" in names} <= RELEASE
+    assert those(lambda read: "opened" in read.imported) <= OPEN
+    assert those(lambda read: any("__value" in name for name in read.attributes)) == {
+        "core/sealed.py"
+    }
+    assert those(lambda read: "noisy" in read.imported) <= ADD_NOISE
+    assert those(lambda read: "release" in read.imported) <= RELEASE
 
 
 def test_no_release_names_a_sensitivity():
     """Where one is named, there is no sum over records, or nothing is released by it."""
-    named = set()
-    for path in PACKAGE.rglob("*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        called = {getattr(node.func, "attr", "") for node in nodes if isinstance(node, ast.Call)}
-        if called & {"sum_sensitivity", "sensitivity"}:
-            named.add(path.relative_to(PACKAGE).as_posix())
+    named = those(lambda read: read.methods & {"sum_sensitivity", "sensitivity"})
     assert {name for name in named if not name.startswith("privacy/")} <= NAME
 
 
@@ -345,6 +354,8 @@ def test_a_record_changes_what_a_sum_says(source, name):
 def check(found, name, near=0.95):
     """Hold what sums are apart against what they say; the last one is without the record."""
     values = np.array([opened(one).ravel() for one in found])
+    assert np.all(np.isfinite(values))
+    values = values[:, np.ptp(values, axis=0) > 0]
     pairs = {
         "replace_one": product(values[:-1], values[:-1]),
         "add_remove": product(values[:-1], values[-1:]),
@@ -513,7 +524,7 @@ def test_a_record_changes_what_a_tally_says(owner, part, name):
     first = slice(0, 1 if owners is None else 4)
     weights = None if part is None else np.full(N, part)
     found = []
-    ends = (0.0, 1.0, 7.0, math.nan), (-0.5, 0.0, 0.48, -9.0, 0.02), (0, 3, 7)
+    ends = (0.0, 1.0, 7.0, math.nan), (-0.5, 0.0, 0.48, -9.0, 0.02), (0, 3, 7, -1, 99)
     for numbers in product(*ends):
         for of_rows, end in zip((a, b, place), numbers, strict=True):
             of_rows[first] = end

@@ -120,16 +120,16 @@ class RowTally:
             Largest norm of the factors of a row. Rows beyond it do not count.
         """
         last = factors.size  # of rows that are nowhere
-        of_rows = [np.where(place < 0, last, place) for place in places]
+        of_rows = [_inside(place, last) for place in places]
         squares = sum(np.append(factors**2, 0.0)[place] for place in of_rows)
         within = squares <= norm**2 * (1 + 8 * _EPS)
         for place, other in combinations(of_rows, 2):
             within &= (place != other) | (place == last)
-        counts = sum(self._counts(np.where(within, place, last), last + 1) for place in of_rows)
-        return self._sealed(factors * counts[:-1], norm, ACUTE)
+        counts = sum(self._counts(np.where(within, place, last), last) for place in of_rows)
+        return self._sealed(factors * counts, norm, ACUTE)
 
     def _counts(self, places, size):
-        return np.bincount(places, self.weight, minlength=size).astype(np.float64)
+        return np.bincount(_inside(places, size), self.weight, size + 1)[:-1].astype(np.float64)
 
     def _sum(self, terms):
         """Return the weighted sum, rounded once."""
@@ -183,6 +183,11 @@ def means(scores: Sequence[float], n: int) -> Sealed:
 def _grain(n):
     """Return the inverse of the number that weights are multiples of."""
     return 2.0 ** (52 - n.bit_length())
+
+
+def _inside(places, size):
+    """Return places, and one more for those that there are not, whose rows count nowhere."""
+    return np.where((places >= 0) & (places < size), places, size)
 
 
 def _clipped(numbers, least):

@@ -113,7 +113,7 @@ class ScoredRows:
         kept = _kept(sum((1 + (a != b)) * of_outputs(a, b) ** 2 for a, b in pairs), largest)
         with one_blas_thread():
             for a, b in pairs:
-                of_rows = kept * of_outputs(a, b)
+                of_rows = np.where(kept > 0, of_outputs(a, b), 0.0) * kept
                 for part, z, weight in self._blocks:
                     total[a, :, b] += (z * (weight * of_rows[part])[:, None]).T @ z
                 total[b, :, a] = total[a, :, b].T
@@ -158,7 +158,8 @@ def bounded(residuals: np.ndarray, limit: float) -> np.ndarray:
 
 def _cut(terms, limit):
     """Return terms of norm at most ``limit``; those within it as they are."""
-    return terms * _kept(np.einsum("ij,ij->i", terms, terms), limit)[:, None]
+    kept = _kept(np.einsum("ij,ij->i", terms, terms), limit)[:, None]
+    return np.where(kept > 0, terms, 0.0) * kept
 
 
 def _kept(squares, limit):
