@@ -59,7 +59,7 @@ LAYERS = {
     (6, 9): (
         "data/coded data/streamed data/tally training/cells training/conditioning training/ranges"
     ),
-    (6, 10): "data/cluster/worker data/files training/originals",
+    (6, 10): "data/cluster/worker data/files",
     (6, 11): "data/__init__ data/cluster/driver data/lookups data/parquet",
     (6, 12): "data/cluster/dask",
     (7, 0): "solvers/base solvers/minimise solvers/steps",
@@ -68,7 +68,7 @@ LAYERS = {
     (7, 3): "solvers/__init__",
     (8, 0): "datasets/_tables training/base",
     (8, 1): "training/foreign training/targets",
-    (8, 2): "training/additive training/family training/parameters training/start",
+    (8, 2): "training/additive training/parameters training/start",
     (8, 3): "training/values",
     (8, 4): "training/reading",
     (8, 5): "training/parts",

@@ -8,9 +8,9 @@ from skdpdyn.linear_model.base import (
     PrivateLinearRegressor,
 )
 from skdpdyn.support.startup import on_first_use
-from skdpdyn.training.family import Family
 from skdpdyn.training.parts import ClassShares
 from skdpdyn.training.targets import Labels, Numbers
+from skdpdyn.training.values import Family
 
 if TYPE_CHECKING:  # estimators are loaded on first use
     from skdpdyn.linear_model.gam import PrivateGAMClassifier, PrivateGAMRegressor

@@ -28,13 +28,13 @@ from skdpdyn.training.base import (
     validated,
     warn_of_own_rows,
 )
-from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, refuse_elsewhere, shows_weights, weights_in_fit
 from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.start import NUMBERS
+from skdpdyn.training.values import Family
 
 
 def _is_plain(model, X):

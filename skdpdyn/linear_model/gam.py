@@ -40,11 +40,11 @@ from skdpdyn.training.base import (
     silent_arithmetic,
     warn_of_own_rows,
 )
-from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, shows_weights, weights_in_fit
 from skdpdyn.training.reading import Beside
 from skdpdyn.training.targets import Labels, given_or_lent
+from skdpdyn.training.values import Family
 
 _EXPOSURE = "exposure goes with loss='poisson'"
 

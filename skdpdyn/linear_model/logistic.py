@@ -10,9 +10,9 @@ from skdpdyn.core import rules
 from skdpdyn.core.losses import LOGIT, logistic
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.training.base import by_blocks
-from skdpdyn.training.family import Family
 from skdpdyn.training.parts import ClassShares
 from skdpdyn.training.targets import Labels
+from skdpdyn.training.values import Family
 
 
 class PrivateLogisticRegression(PrivateLinearClassifier):

@@ -18,7 +18,6 @@ from skdpdyn.training.base import (
     warn_of_own_rows,
 )
 from skdpdyn.training.counts import CountUnits, loss_of_counts
-from skdpdyn.training.family import Family
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import shows_weights, weights_in_fit
 from skdpdyn.training.reading import Beside
@@ -26,6 +25,7 @@ from skdpdyn.training.targets import (
     Counts,
     exposures,
 )
+from skdpdyn.training.values import Family
 
 
 def expected_counts(rates: Any, X: Any, exposure: Any) -> Any:

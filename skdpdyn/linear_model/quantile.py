@@ -10,10 +10,10 @@ from skdpdyn.core.losses import pinballs
 from skdpdyn.linear_model.base import PrivateLinearRegressor
 from skdpdyn.privacy.checks import checked_number, quoted
 from skdpdyn.training.base import by_blocks, scored
-from skdpdyn.training.family import Family
 from skdpdyn.training.parameters import answering
 from skdpdyn.training.parts import NumberUnits
 from skdpdyn.training.targets import Numbers
+from skdpdyn.training.values import Family
 
 
 class QuantileUnits(NumberUnits):

@@ -5,9 +5,9 @@ from importlib import import_module
 from skdpdyn.core import rules
 from skdpdyn.core.losses import squared
 from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.training.family import Family
 from skdpdyn.training.line import MeanUnits
 from skdpdyn.training.targets import Numbers
+from skdpdyn.training.values import Family
 
 
 class PrivateRidge(PrivateLinearRegressor):

@@ -9,9 +9,9 @@ from scipy.special import log_softmax
 from skdpdyn.core import losses, rules
 from skdpdyn.linear_model.base import PrivateLinearClassifier
 from skdpdyn.training.base import by_blocks
-from skdpdyn.training.family import Family
 from skdpdyn.training.parts import ClassShares
 from skdpdyn.training.targets import Labels
+from skdpdyn.training.values import Family
 
 
 def _loss(classes):

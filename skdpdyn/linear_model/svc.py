@@ -5,9 +5,9 @@ from importlib import import_module
 from skdpdyn.core import rules
 from skdpdyn.core.losses import hinge
 from skdpdyn.linear_model.base import PrivateLinearClassifier
-from skdpdyn.training.family import Family
 from skdpdyn.training.parts import MarginShares
 from skdpdyn.training.targets import Labels
+from skdpdyn.training.values import Family
 
 
 class PrivateLinearSVC(PrivateLinearClassifier):

@@ -24,12 +24,11 @@ from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.training.additive import expand
 from skdpdyn.training.base import described, lines_of_facts, silent_arithmetic
 from skdpdyn.training.facts import ClassLabels, Fact, TargetRange
-from skdpdyn.training.family import Family
 from skdpdyn.training.purchase import of_open_columns, schema_of, strength_of
 from skdpdyn.training.reading import Beside, read
 from skdpdyn.training.sources import leaks_of
 from skdpdyn.training.targets import Labels, Numbers
-from skdpdyn.training.values import Facts
+from skdpdyn.training.values import Facts, Family
 
 __all__ = ["CompleteSchema", "complete_schema"]
 

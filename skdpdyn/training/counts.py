@@ -10,7 +10,6 @@ import numpy as np
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss, poisson
 from skdpdyn.core.spending import SEARCH_RELEASES, Share
-from skdpdyn.training.family import TargetUnits
 from skdpdyn.training.parts import (
     SECOND_RATE,
     TARGET_SCALE,
@@ -18,6 +17,7 @@ from skdpdyn.training.parts import (
     takes_what_is_left,
 )
 from skdpdyn.training.targets import residual_limit
+from skdpdyn.training.values import TargetUnits
 
 BASE_RATE = "base rate"
 EXPOSURE = "mean exposure"

@@ -19,7 +19,6 @@ from skdpdyn.core.losses import Loss
 from skdpdyn.core.spending import Share
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.conditioning import moments_of
-from skdpdyn.training.family import Part
 from skdpdyn.training.parts import (
     MEAN_RESIDUAL,
     TARGET_MEAN,
@@ -28,6 +27,7 @@ from skdpdyn.training.parts import (
     residual_bound,
     sums_of_rows,
 )
+from skdpdyn.training.values import Part
 
 SLOPE = "slope of predictions"
 LEVEL = "level of predictions"

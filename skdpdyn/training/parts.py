@@ -17,9 +17,8 @@ from skdpdyn.data.base import Rows
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.cells import TargetCells
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
-from skdpdyn.training.family import Part, TargetUnits
 from skdpdyn.training.start import encoded
-from skdpdyn.training.values import BASE_RATE_DROWNS, Learning
+from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Part, TargetUnits
 
 DISTRIBUTIONS = "column distributions"
 LEVELS = "levels of columns"

@@ -18,11 +18,10 @@ from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import is_auto, is_named, quoted
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.conditioning import LARGEST_SPREAD, FittedConditioning
-from skdpdyn.training.family import Part
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
 from skdpdyn.training.recipe import AS_IS, may_map, recipe_of
 from skdpdyn.training.start import largest_start, start_of
-from skdpdyn.training.values import Facts, Form, Plan, Request
+from skdpdyn.training.values import Facts, Form, Part, Plan, Request
 
 _GIVEN = {
     "classes": "classes=[...]",

@@ -21,7 +21,6 @@ from skdpdyn.privacy.checks import is_auto, is_named, quoted
 from skdpdyn.solvers import SufficientStatistics
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
-from skdpdyn.training.family import Part
 from skdpdyn.training.line import LINE
 from skdpdyn.training.parts import (
     CELLS,
@@ -34,7 +33,7 @@ from skdpdyn.training.parts import (
 )
 from skdpdyn.training.residuals import QUANTILE
 from skdpdyn.training.slope import MEAN_ROW, SLOPE
-from skdpdyn.training.values import BASE_RATE_DROWNS, Recipe, Request
+from skdpdyn.training.values import BASE_RATE_DROWNS, Part, Recipe, Request
 
 
 def _where(condition, *parts):

@@ -13,9 +13,8 @@ from scipy.special import ndtr, ndtri
 from skdpdyn.core import rules
 from skdpdyn.core.losses import below
 from skdpdyn.core.spending import Share, Spending
-from skdpdyn.training.family import Part
 from skdpdyn.training.parts import sums_of_rows
-from skdpdyn.training.values import Learning
+from skdpdyn.training.values import Learning, Part
 
 COUNTS_BELOW = "quantile of residuals"
 FARTHEST = 1.0

@@ -19,8 +19,8 @@ import numpy as np
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss, sigmoid
 from skdpdyn.core.spending import Share
-from skdpdyn.training.family import Part
 from skdpdyn.training.parts import sums_of_rows
+from skdpdyn.training.values import Part
 
 SUMS_OF_SLOPE = "slope of residuals"
 SUMS_OF_ROWS = "rate of rows"
