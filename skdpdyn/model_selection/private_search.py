@@ -771,7 +771,7 @@ class _Trials:
 
 
 def _after(bought, selection):
-    """Return the record of what is bought first, and of trials; None: nothing is."""
+    """Return the record of facts that are bought, None of none, and of trials after them."""
     if bought is None:
         return selection
     return Composition((*bought.mechanisms, selection), names=(*bought.names, TRIALS))
