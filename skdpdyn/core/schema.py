@@ -22,6 +22,7 @@ from skdpdyn.privacy.serialization import from_dict, to_dict
 
 _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
 _CODEBOOK = ["name", "low", "high", "levels"]
+_ARE_PLAIN = float, int, bool, str, type(None)
 _FACTS = "bounds", "categories", "classes", "target_bounds"
 
 
@@ -385,6 +386,8 @@ def _plain(fact):
 
     Dates are text in ISO's form.
     """
+    if type(fact) in _ARE_PLAIN:  # most are
+        return fact
     if isinstance(fact, Mapping):
         return {_plain(key): _plain(value) for key, value in fact.items()}
     fact = getattr(fact, "categories", fact)  # of a type with explicit levels
