@@ -338,6 +338,25 @@ def test_a_table_and_an_evaluation_keep_the_source_of_facts():
     )
 
 
+@pytest.mark.parametrize(
+    ("facts", "is_known"),
+    [
+        ({}, False),
+        ({"types": dict.fromkeys("abc", "number") | {"side": "flag"}}, True),
+        ({"types": dict.fromkeys("abc", "number") | {"side": "text"}}, False),
+        ({"bounds": dict.fromkeys("abc", (-1, 1)), "categories": {"side": ["up"]}}, True),
+        ({"categories": {"side": ["up"]}}, False),
+    ],
+)
+def test_no_part_of_delta_is_kept_where_all_columns_are_known(facts, is_known):
+    """Nor more, or less, than the price says, which knows the number of columns alone."""
+    model = PrivateGAMClassifier(epsilon=5.0, schema=Schema(classes=[0, 1], **facts))
+    cost = model.privacy_cost(N, 4)
+    assert (cost.failure == 0) == is_known
+    frame = FRAME.assign(side=SCORE > 0) if facts.get("types", {}).get("side") == "flag" else FRAME
+    assert model.fit(frame, (SCORE > 0).astype(int)).privacy_ == cost
+
+
 def test_facts_of_other_neighbours_or_units_are_refused():
     profile = complete_schema(X, epsilon=5.0, adjacency="add_remove")
     persons = np.arange(N) // 2

@@ -103,8 +103,9 @@ class AdditiveModel(PrivateLinearModel):
             of delta, buy the levels that are not rare, of all columns that are neither numbers nor
             flags nor dates; so of those that a dict leaves out. That goes by types alone, which are
             public; a column's own categories are not, for ``astype("category")`` collects them from
-            the records. None: such columns are refused, and no part of delta is kept for them.
-            Dates count as days since 1970.
+            the records. None: such columns are refused, and no part of delta is kept for them; nor
+            where bounds, levels and types of ``schema`` name all columns. Dates count as days since
+            1970.
         interactions : "auto", None or sequence of pairs, default="auto"
             Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
             numbers, if records are many.
