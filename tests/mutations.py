@@ -94,6 +94,18 @@ MUTATIONS = [
         "tests/test_sealed.py -k 'curvatures and likelihood'",
     ),
     Mutation(
+        "a count of a halving takes the whole budget",
+        "Share(1.0, N_HALVINGS)",
+        "Share(N_HALVINGS, N_HALVINGS)",
+        "tests/test_prediction.py -k cost",
+    ),
+    Mutation(
+        "coverage leaves no room for the noise of counts",
+        "+ std * (MEAN_OF_LARGEST + 1e-8)",
+        "+ std * (MEAN_OF_LARGEST - 1)",
+        "tests/test_prediction.py -k needed",
+    ),
+    Mutation(
         "several quantiles are clipped together as one is",
         "lipschitz=norm_of_quantiles(quantiles),",
         "lipschitz=one[-1].lipschitz * 1.2,",

@@ -43,7 +43,7 @@ from skdpdyn.core.spending import Spending
 from skdpdyn.data.local import rows_of
 from skdpdyn.data.persons import person_codes
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.evaluation import evaluate
+from skdpdyn.evaluation import evaluate, prediction_interval
 from skdpdyn.inference import private_regression, scoring
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import PrivateScaler
@@ -459,6 +459,18 @@ def evaluated(model, target="y", of_records=(), knows_bounds=True, **options):
                 return evaluate(fitted, data.X, getattr(data, target), **given, **settings)
 
         return run
+
+    return prepare
+
+
+def foretold(model, **options):
+    """Return a way out: prediction intervals of a model that was fitted to other records."""
+
+    def prepare(n_features):
+        other, _ = table(n_features, seed=1)
+        fitted = model().set_params(verbose=0).fit(other.X, other.target)
+        settings = BUDGET | {"random_state": 0, "coverage": 0.1, "epsilon": 30.0} | options
+        return lambda data: prediction_interval(fitted, data.X, data.target, **settings)
 
     return prepare
 
@@ -903,6 +915,16 @@ WAYS_OUT = {
     ),
     "evaluate counts": evaluated(
         partial(counting, target_bounds=(0, 8), **unconditioned), "counts", EXPOSED
+    ),
+    "prediction_interval": foretold(partial(ridge, **unconditioned)),
+    "prediction_interval of quantiles": foretold(
+        partial(
+            PrivateQuantileRegressor,
+            quantile=[0.1, 0.9],
+            target_bounds=(-1, 1),
+            **unconditioned,
+            **OPTIONS,
+        )
     ),
     "evaluate weighted": evaluated(plain, "y", WEIGHED, weight_bounds=WEIGHTS),
     "evaluate weighted, three classes": evaluated(

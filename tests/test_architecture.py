@@ -100,7 +100,7 @@ LAYERS = {
     (9, 7, 1): "evaluation/bins evaluation/curves",
     (9, 8): "evaluation/results",
     (9, 9): "evaluation/counts",
-    (9, 10): "evaluation/scoring",
+    (9, 10): "evaluation/prediction evaluation/scoring",
     (9, 11): "evaluation/__init__",
     (9, 12): "inference/directions inference/histories inference/levels",
     (9, 12, 5): "inference/scored",

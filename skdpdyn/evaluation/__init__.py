@@ -8,6 +8,7 @@ because the distribution of the noise is public.
 
 from skdpdyn.evaluation.curves import PrivateCalibrationDisplay, PrivateRocCurveDisplay
 from skdpdyn.evaluation.estimates import Estimate
+from skdpdyn.evaluation.prediction import PredictionInterval, prediction_interval
 from skdpdyn.evaluation.results import (
     ClassEvaluation,
     PrivateEvaluation,
@@ -20,6 +21,7 @@ from skdpdyn.evaluation.scoring import evaluate
 __all__ = [
     "ClassEvaluation",
     "Estimate",
+    "PredictionInterval",
     "PrivateCalibrationDisplay",
     "PrivateEvaluation",
     "PrivateRocCurveDisplay",
@@ -27,4 +29,5 @@ __all__ = [
     "RegressionEvaluation",
     "ScoreEvaluation",
     "evaluate",
+    "prediction_interval",
 ]

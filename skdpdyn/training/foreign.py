@@ -84,11 +84,13 @@ class _Silence:
 SILENCE = _Silence()
 
 
-def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
+def predicted(
+    model: Any, method: str, X: Any, n_samples: int, n_outputs: int | None = None
+) -> np.ndarray:
     """Return a model's answers for rows, each of which depends on its row alone.
 
     Copies of the model see copies of the rows: one row each, or many at a time where the model is
-    known to answer row by row, see `answers_by_row`.
+    known to answer row by row, see `answers_by_row`. An answer is one number, or ``n_outputs``.
 
     Raises
     ------
@@ -108,7 +110,7 @@ def predicted(model: Any, method: str, X: Any, n_samples: int) -> np.ndarray:
     with SILENCE:
         for block in _blocks(X, n_samples, size):
             with same_draws():
-                answers.append(_predictions(model, method, block))
+                answers.append(_predictions(model, method, block, n_outputs))
     return np.concatenate(answers)
 
 
@@ -154,10 +156,11 @@ def _steps_of(model):
     return [step for _, step in getattr(model, "steps", ())]
 
 
-def _predictions(model, method, rows):
+def _predictions(model, method, rows, n_outputs):
     n_rows = _n_rows(rows)
     array = np.asarray(quoting_no_records(getattr(own_copy(model), method), rows))
-    shape = (n_rows, len(model.classes_)) if method.endswith("proba") else (n_rows,)
+    n_outputs = len(model.classes_) if method.endswith("proba") else n_outputs
+    shape = (n_rows,) if n_outputs is None else (n_rows, n_outputs)
     if array.shape != shape:
         raise ValueError(
             f"{type(model).__name__}.{method} returned another shape than {len(shape)} dimensions "
