@@ -196,8 +196,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             Probability of a larger loss, in (0, 1). "auto": 1/n^2.
         alpha : float or "auto", default="auto"
             Strength of the L2 penalty on the mean loss, >= 0: scikit-learn's alpha is n times this
-            one, and its C is 1/(n alpha). The intercept is penalised too. "auto": too weak to be
-            felt within the training time.
+            one, and its C is 1/(n alpha), for rows as they are (``conditioning=None``). On mapped
+            rows it is in units of these, and has no counterpart there. The intercept is penalised
+            too. "auto": too weak to be felt within the training time.
         bounds : "auto", pairs, dict or None, default="auto"
             Ranges of the columns of dense rows: values beyond count as the nearer end, and columns
             are trained on in [-1, 1]. "auto": up to 7 % of the budget buys them where it also buys

@@ -114,13 +114,27 @@ class SufficientStatistics(Solver):
             values, vectors = np.linalg.eigh(matrix[:-1, :-1])
             penalty = objective.n_samples * objective.alpha / unit**2
             of_noise = std * math.sqrt(2 * len(matrix))  # about its operator norm
+            hidden = vectors[:, values <= of_noise]
             values = np.maximum(values + penalty, of_noise)
             of_targets = matrix[:-1, -1] * (largest / factor)
-            return vectors @ (vectors.T @ of_targets / values) / unit
+            theta = vectors @ (vectors.T @ of_targets / values)
+            return _least(theta, hidden, rows.map, objective.n_features) / unit
 
     def fitted_attributes(self, mechanism: Gaussian) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: the noise; there are no steps."""
         return {"noise_multiplier_": mechanism.noise_multiplier}
+
+
+def _least(theta, hidden, row_map, n_features):
+    """Return parameters with the least coefficients of rows, moved along hidden directions alone.
+
+    Products show nothing of these: two equal columns, say, share one coefficient evenly.
+    """
+    if not hidden.size:
+        return theta
+    of_hidden = row_map.coefficients(np.ascontiguousarray(hidden[:n_features].T))
+    coef = row_map.coefficients(theta[None, :n_features])[0]
+    return theta - hidden @ np.linalg.lstsq(of_hidden.T, coef, rcond=None)[0]
 
 
 def _in_ball(objective):

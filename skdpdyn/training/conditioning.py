@@ -46,6 +46,10 @@ MATRIX_NORM = "mapped lengths"
 CURVATURE = "curvature"
 # relative to the largest variance: scales of columns change by a factor of at most 10,000
 _LEAST_VARIANCE = 1e-8
+# Largest spread of both stages of a map, which scales follow: a column that is constant, or a
+# repeated one, is scaled up no further, for rows would have to be divided by what is beyond
+# `LARGEST_SPREAD`
+_USEFUL_SPREAD = 256.0
 # Largest spread of a map. The norm is raised to keep it, so that sums round little
 LARGEST_SPREAD = 1024.0
 # Public buckets of columns, for the curvature of sparse and of dense rows. Rows of which all
@@ -250,7 +254,7 @@ class Conditioner:
         scales = np.ones(n_features)
         norm = spread
         if DIAGONAL in self.shares:
-            scales, rms = self._scales(weighted, spending, spread)
+            scales, rms = self._scales(weighted, spending, spread, _USEFUL_SPREAD**-2)
             largest = 2.0 if mean is not None else 1.0
             weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
             high = min(largest * float(scales.max()), rules.longest_kept(self.quantile) * rms)
@@ -258,7 +262,8 @@ class Conditioner:
             weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
-        whitening = self._matrix(weighted, spending)
+        of_diagonal = float(scales.max() / scales.min())
+        whitening = self._matrix(weighted, spending, (of_diagonal / _USEFUL_SPREAD) ** 2)
         weights = whitening.matrix * (scales / radius)
         high = whitening.high * norm
         moment = whitening.moment * norm**2
@@ -289,20 +294,24 @@ class Conditioner:
             octaves = min(max(math.log2(high / least), 0.25), octaves)
         return spending.quantile(name, counts, high, quantile, n_rows, octaves)
 
-    def _scales(self, rows, spending, length=1.0):
+    def _scales(self, rows, spending, length=1.0, smallest=_LEAST_VARIANCE):
         """Return column weights, and about the root mean square norm of weighted rows.
 
-        ``length`` is that of the longest row, whose squares the map divides by its own.
+        ``length`` is that of the longest row, whose squares the map divides by its own;
+        ``smallest`` is the least variance that counts, over the largest.
         """
         squares, noise = spending.release(DIAGONAL, rows.column_squares())
         variances = squares / rows.mass
         std = noise / rows.mass
-        least = max(std, _LEAST_VARIANCE * float(variances.max()))
+        least = max(std, smallest * float(variances.max()))
         scales = np.sqrt(least / np.maximum(variances, least))
         return scales, length * math.sqrt(variances.size * least)
 
-    def _matrix(self, rows, spending):
-        """Return a triangular inverse root of the second moment, and bounds of its rows."""
+    def _matrix(self, rows, spending, smallest):
+        """Return a triangular inverse root of the second moment, and bounds of its rows.
+
+        ``smallest`` is the least second moment that counts, over the largest.
+        """
         n_features = rows.shape[1]
         inside = True if self.softness is None else rows.expansion.mixed
         total, noise = spending.symmetric(MATRIX, rows.second_moment(), inside)
@@ -315,7 +324,7 @@ class Conditioner:
             # The operator norm of the noise is about std sqrt(2 d)
             least = max(
                 self.threshold * std * math.sqrt(2 * n_features),
-                _LEAST_VARIANCE * float(variances.max()),
+                smallest * float(variances.max()),
             )
             scales = np.sqrt(least / np.maximum(variances, least))
             # as good as the symmetric root: noise is the same in every direction
