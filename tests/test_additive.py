@@ -144,6 +144,11 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich, has_tables, m
     grid = np.linspace(0, 3, 20) + 1e-6
     np.testing.assert_array_equal(*(opened(rows.counts("norms", grid)) for rows in (one, other)))
     assert pickle.loads(pickle.dumps(expansion)) == expansion
+    tables = sum(table.nbytes for table in expansion.tables if isinstance(table, np.ndarray))
+    assert len(pickle.dumps(expansion)) < tables  # which are made again
+    stored = pickle.dumps(RowMap(None, whole * inside, 2.0, 9.0))
+    np.testing.assert_array_equal(pickle.loads(stored).weights, whole * inside)
+    assert len(stored) < 8.2 * np.count_nonzero(whole * inside) + 1000  # no zeros
 
 
 @pytest.mark.parametrize(

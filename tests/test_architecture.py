@@ -28,7 +28,7 @@ PACKAGE = Path(skdpdyn.__file__).parent
 LAYERS = {
     (0, 0): (
         "core/__init__ exceptions privacy/_types support/__init__ support/blas support/chunks "
-        "support/progress support/startup training/__init__"
+        "support/progress support/startup support/stored training/__init__"
     ),
     (0, 1): "privacy/_numerics privacy/checks privacy/disk privacy/display privacy/stored",
     (0, 2): "core/columns privacy/fields privacy/needs",

@@ -30,6 +30,7 @@ from skdpdyn.core.columns import (
 )
 from skdpdyn.kernels.cells import write_products, write_terms
 from skdpdyn.privacy.checks import is_auto, quoted
+from skdpdyn.support.stored import FieldsAlone
 
 _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth of the bounds
 _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
@@ -91,7 +92,7 @@ def cosines(scale: np.ndarray, n_terms: int, decay: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class NumberColumn:
+class NumberColumn(FieldsAlone):
     """A column of numbers within bounds, which may be missing: the last of its cells.
 
     Parameters
@@ -150,7 +151,7 @@ class NumberColumn:
 
 
 @dataclass(frozen=True)
-class Levels:
+class Levels(FieldsAlone):
     """A column of public levels; then come a cell of all others, and one of missing values.
 
     Cells are compared by `skdpdyn.core.columns.key_of`.
@@ -313,7 +314,7 @@ class PairProducts:
 
 
 @dataclass(frozen=True)
-class Expansion:
+class Expansion(FieldsAlone):
     """Public tables of features of rows that are given as cells.
 
     Parameters

@@ -10,6 +10,7 @@ from scipy import sparse
 from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.kernels.statistics import Ball, compiled_divide
 from skdpdyn.privacy.checks import checked_number
+from skdpdyn.support.stored import FieldsAlone
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_ERROR = 1e-3  # largest rounding error of a mapped row
@@ -22,7 +23,7 @@ def mapping_error(n_features: int, spread: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RowMap:
+class RowMap(FieldsAlone):
     """Map each row x into the unit ball: W (factor x - centre), divided by its norm or by ``norm``.
 
     The factor brings the row into the ball of radius ``radius``. The divisor is the larger of
@@ -103,6 +104,24 @@ class RowMap:
                 f"norm={self.norm!r} is too small beside rows of norm up to {self.radius!r}: "
                 "rounding would matter. Raise norm"
             )
+
+    def __getstate__(self):
+        """Return the fields, with the numbers of a matrix that are not 0."""
+        state = super().__getstate__()
+        if not self.is_diagonal:
+            is_set = self.weights != 0
+            state["weights"] = np.packbits(is_set), self.weights[is_set], len(self.weights)
+        return state
+
+    def __setstate__(self, state):
+        """Take what `__getstate__` returned."""
+        weights = state["weights"]
+        if isinstance(weights, tuple):
+            places, numbers, size = weights
+            weights = np.zeros((size, size))
+            weights[np.unpackbits(places, count=size**2).reshape(size, size) == 1] = numbers
+            state = state | {"weights": _frozen(weights, "weights")}
+        super().__setstate__(state)
 
     @property
     def n_features(self) -> int:
