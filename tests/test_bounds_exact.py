@@ -27,7 +27,7 @@ from skdpdyn.privacy import (
     recursion,
     subsampling,
 )
-from skdpdyn.privacy.loss_grids import PROFILE_ERROR, Masses, tilted
+from skdpdyn.privacy.loss_grids import PROFILE_ERROR, Masses, Tilted, tilted
 from skdpdyn.privacy.numerical import (
     ACCURACY,
     ComposedLosses,
@@ -500,3 +500,10 @@ def test_mixtures_compose_as_pairs_with_the_component_told():
     mus = np.linspace(0.0, 1.0, 5000)
     exact = np.mean([GaussianDP(mu).delta(0.3) for mu in mus])
     assert exact <= ProfileMixture(mus).delta(0.3) <= exact * 1.01
+
+
+def test_sums_that_are_no_numbers_promise_nothing():
+    """Far from all likely losses a sum may be 0 times infinity: delta is at most 1 there too."""
+    for probs, outside in (([np.nan], 0.0), ([0.5], np.nan), ([0.5], np.inf)):
+        total = Tilted(0.1, 0.0, 0.0, 2, np.array(probs), outside, 0.0)
+        assert total.delta(0.05) == 1.0

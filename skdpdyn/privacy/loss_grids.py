@@ -357,11 +357,10 @@ class Tilted:
         total = self._before((0.0, 0.0), sums, excess)[1]
         shift = self.tilt * epsilon
         exponent = self.log_moment - shift + 16 * _UNIT * (1 + abs(self.log_moment) + shift)
-        if exponent > 700.0:  # so far below the likely losses that masses may be 0 in doubles
+        # so far below the likely losses that masses may be 0 in doubles, or sums not numbers
+        if not (exponent <= 700.0 and total >= 0):
             return 1.0
         total = (total * (1 + 1e-11) + self.outside) * math.exp(exponent)
-        if not total >= 0:
-            raise FloatingPointError("the privacy losses could not be composed")
         return min(1.0, total + self.infinity)
 
 
