@@ -1,4 +1,4 @@
-"""Times of fits, steps, starts, rows on disk and clusters, as ratios inside one run.
+"""Times of fits, steps, starts, rows on disk, clusters and predictions, as ratios in one run.
 
 ``python -m benchmarks speed [PART ...]``: one thread, the least time of rounds in which all take
 turns, after one that compiles. Parts:
@@ -13,9 +13,12 @@ turns, after one that compiles. Parts:
 - rows: seconds, passes, and peak bytes a row of default fits in memory, on a memory map and on
   Parquet, over ``--sizes``; each a process of its own (Linux).
 - cluster: a step on a Dask cluster of this machine over a local one.
+- predict: milliseconds of predictions of a row and of tables over those of scikit-learn.
+- width: seconds and megabytes as rows, columns, levels, classes and entries of a ledger grow, and
+  the exponent between two sizes, beside scikit-learn's.
 
-Minutes: fits 8, steps 3, dp_sgd 0.5, start 2, rows 6, cluster 2; all with ``--quick``
-2 to 3.
+Minutes: fits 8, steps 3, dp_sgd 0.5, start 2, rows 6, cluster 2, predict 2, width 5; all with
+``--quick`` 3 to 4.
 """
 
 import json
@@ -36,6 +39,8 @@ from threadpoolctl import threadpool_limits
 
 import skdpdyn
 from benchmarks._common import least_times, loaded, parser, problem, run_parts, splits
+from benchmarks._growth import width
+from benchmarks._predictions import predict
 from benchmarks._worker import peak_cleared, status
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.noise import generators
@@ -379,6 +384,8 @@ PARTS = {
     "start": start,
     "rows": rows,
     "cluster": cluster,
+    "predict": predict,
+    "width": width,
 }
 
 
