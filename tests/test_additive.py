@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from skdpdyn import PrivateGAMClassifier, PrivateGAMRegressor, PrivateLogisticRegression
@@ -132,6 +133,9 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich, has_tables, m
             expected *= 1.0 if constant or weights is whole else inside
             np.testing.assert_allclose(found, expected, atol=1e-7)
         if given.is_diagonal:
+            to = sparse.csr_array(RNG.choice([-1.0, 0.0, 1.0], (d, 4)) / d)
+            found, expected = (opened(rows.sketched_moment(to, 0.1)) for rows in (one, other))
+            np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
             found, expected = (opened(rows.column_squares()) for rows in (one, other))
             np.testing.assert_allclose(found, expected, rtol=1e-7)
         check_lengths(one, other)

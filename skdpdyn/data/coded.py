@@ -129,6 +129,11 @@ def centre_of(expansion: Expansion, row_map: RowMap) -> np.ndarray:
     return np.zeros(expansion.n_features) if row_map.centre is None else row_map.centre
 
 
+def _unit_map(n_features):
+    """Return the map that leaves rows within the unit ball as they are, and shortens others."""
+    return RowMap(None, np.ones(n_features), norm=1.0, radius=1.0)
+
+
 def mixes_blocks(expansion: Expansion, row_map: RowMap) -> bool:
     """Return whether a map mixes features beyond those of each block."""
     return not row_map.is_diagonal and bool(np.any(row_map.weights[~expansion.mixed]))
@@ -184,12 +189,40 @@ class CodedRows(LocalRows):
         if statistic.source == "targets":
             super().add_to(total, statistic, edges)
             return
-        at_once = self._at_once
+        to = statistic.projection
+        is_looked_up = to is not None and self._is_separate and self._within(self.map.radius)
+        if is_looked_up:
+            statistic = replace(statistic, projection=None)
+            tables = self._sketched_tables(to)
+        at_once = _AT_ONCE if is_looked_up else self._at_once
         for first in range(int(edges[0]), int(edges[-1]), at_once):
             part = self.part(first, min(first + at_once, int(edges[-1])))
             weight = part.weight if part.weight.size else None
-            rows = LocalRows(part.X.toarray(), part.y, weight, self.map)
+            if is_looked_up:
+                rows = LocalRows(part._sketches(tables), part.y, weight, _unit_map(to.shape[1]))
+            else:
+                rows = LocalRows(part.X.toarray(), part.y, weight, self.map)
             rows.add_to(total, replace(statistic, keep=False), np.array([0, len(part.X)]))
+
+    def _sketched_tables(self, to):
+        """Return each column's features under the map, less the centre, times a public matrix."""
+        by = sparse.diags(self.map.weights) @ to
+        centre = centre_of(self.expansion, self.map)
+        parts = zip(self.expansion.tables, self.expansion.slices, strict=True)
+        tables = []
+        for table, part in parts:
+            of_cells = table @ by[part]
+            of_cells = of_cells.toarray() if sparse.issparse(of_cells) else of_cells
+            tables.append(of_cells - centre[part] @ by[part])
+        return tables
+
+    def _sketches(self, tables):
+        """Return mapped rows times a public matrix, from its product with the tables."""
+        sums = np.zeros((len(self.X), tables[0].shape[1]))
+        for codes, table in zip(self.X.codes.T, tables, strict=True):
+            sums += table[codes]
+        lengths = np.maximum(self._lengths(1.0)[1], self.map.norm)
+        return sums * ((1 - self.map.error) / lengths)[:, None]
 
     # --- sums by tables of cells ------------------------------------------------------------------
 
