@@ -124,6 +124,7 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich, has_tables, m
     inside = expansion.mixed
     whole = np.diag(1.0 + np.arange(d)) + np.tri(d).T / 9
     assert sorted(np.concatenate(expansion.blocks)) == list(range(d))
+    assert expansion.n_products == expansion.pair_weights.size
     for weights in (1.0 + np.arange(d), whole * inside, whole):
         given = RowMap(rows.mean(axis=0), weights, 2.0, 9.0)
         one = CodedRows(cells, map=given)
@@ -625,3 +626,18 @@ def test_a_pair_of_a_column_without_levels_has_no_products():
     columns = NumberColumn(-1.0, 1.0), NumberColumn(-1.0, 1.0), Levels(())
     expansion = Expansion(columns, 2, 1.5, pairs=((0, 1), (0, 2)), order=4)
     assert list(expansion.tails()) == [(0, 1)]
+
+
+def test_products_that_fill_memory_are_refused_before_any_is_made():
+    """Two columns of 1,100 levels have 1,210,000 products, whatever the records are."""
+    levels = [f"level {k}" for k in range(1100)]
+    frame = pd.DataFrame({"a": levels[:100] * 40, "b": levels[-100:] * 40})
+    model = PrivateGAMClassifier(
+        bounds={}, categories={"a": levels, "b": levels}, classes=[0, 1], interactions=[("a", "b")]
+    )
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="1210000 products of levels and numbers"):
+        model.fit(frame, np.arange(4000) % 2)
+    assert tracemalloc.get_traced_memory()[1] < 2e7
+    tracemalloc.stop()
+    assert not hasattr(model, "privacy_")

@@ -376,7 +376,23 @@ class Expansion(FieldsAlone):
     @cached_property
     def n_features(self) -> int:
         """Number of features of a row."""
-        return sum(self.widths) + self.pair_weights.size
+        return sum(self.widths) + self.n_products
+
+    @cached_property
+    def n_products(self) -> int:
+        """Number of products of pairs, before any is listed."""
+        sizes = [len(getattr(column, "levels", ())) for column in self.columns]
+        by_kinds: dict[tuple[bool, bool], list] = {}
+        total = 0
+        for i, j in self.pairs:
+            kinds = isinstance(self.columns[i], Levels), isinstance(self.columns[j], Levels)
+            if kinds not in by_kinds:
+                by_kinds[kinds] = [(a == 0, b == 0) for a, b, _ in self._terms_of_pair(i, j)]
+            total += sum(
+                (sizes[i] if every else 1) * (sizes[j] if other else 1)
+                for every, other in by_kinds[kinds]
+            )
+        return total
 
     @cached_property
     def starts(self) -> np.ndarray:

@@ -27,6 +27,7 @@ from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.support.blas import in_threads, threads_of
 from skdpdyn.training.base import quoting_no_records, read_frame
 
+_MOST_PRODUCTS = 1_000_000  # of pairs: half a gigabyte of them, and of what they are made of
 _AT_ONCE = 1 << 15  # rows that become cells at a time
 FLAGS = Levels((False, True))
 
@@ -253,7 +254,14 @@ def expand(
     orders = rules.orders_of_products(strength, n_numbers)
     pairs = _pairs(model, columns, named)
     if not is_auto(model.interactions):
-        return replace(expansion, pairs=pairs, order=max(orders, default=2))
+        asked = replace(expansion, pairs=pairs, order=max(orders, default=2))
+        if asked.n_products > _MOST_PRODUCTS:
+            raise ValueError(
+                f"interactions={quoted(model.interactions)} make {asked.n_products} products of "
+                f"levels and numbers: at most {_MOST_PRODUCTS} fit in memory. Leave out pairs of "
+                "columns of many levels, or list fewer levels in categories"
+            )
+        return asked
     rich = (replace(expansion, pairs=pairs, order=order) for order in orders)
     return next(
         (richer for richer in rich if richer.n_features <= rules.MOST_MATRIX_COLUMNS), expansion
