@@ -87,7 +87,7 @@ def of_levels(n_levels):
 
 def of_softmax(n_classes):
     """Return our run and that of a peer, or None."""
-    X, y = classes(100_000, n_classes)
+    X, y = classes(20_000, n_classes)
     ours = skdpdyn.PrivateSoftmaxRegression(EPSILON, classes=range(n_classes), bounds=(-1, 1))
     return lambda: ours.fit(X, y), lambda: LogisticRegression(max_iter=5).fit(X, y)
 
@@ -125,7 +125,7 @@ AXES = {
     "logistic, 20,000 x columns": (of_columns, (1000, 2000, 5000)),
     "curves, 20,000 x columns": (of_curves, (30, 100, 300, 1000)),
     "additive, 50,000 rows, given levels": (of_levels, (1000, 3000, 10_000, 30_000)),
-    "softmax, 100,000 x 10, classes": (of_softmax, (100, 300, 1000)),
+    "softmax, 20,000 x 10, classes": (of_softmax, (100, 300, 1000)),
     "additive, 30,000 x 10, classes": (of_additive_classes, (30, 100, 300)),
     "evaluate, 50,000 rows, classes": (of_evaluations, (10, 30, 100, 300)),
     "ledger, entries one by one": (of_entries, (100, 1000, 10_000)),
