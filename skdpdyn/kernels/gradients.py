@@ -493,11 +493,11 @@ def _cell_dots(residual, X, n_outputs, place, weights, dots, room):
     codes, starts, _, _, places = X
     stride = weights.size // n_outputs
     block = dots.size // n_outputs
-    for i in range(_count(place, block)):
-        a = np.uintp(place[0] + i)
-        for k in range(n_outputs):
+    for k in range(n_outputs):  # the table of one output stays in the cache
+        of_output = weights[k * stride : (k + 1) * stride]
+        for i in range(_count(place, block)):
+            a = np.uintp(place[0] + i)
             dot = 0.0
-            of_output = weights[k * stride : (k + 1) * stride]
             for j in range(codes.shape[1]):
                 dot += of_output[np.uintp(starts[j]) + np.uintp(codes[a, j])]
             dots[k * block + i] = dot
@@ -561,11 +561,11 @@ def _cell_add(residual, X, n_outputs, place, steps, sums, room):
     codes, starts, _, _, places = X
     stride = sums.size // n_outputs
     block = steps.size // n_outputs
-    for i in range(_count(place, block)):
-        a = np.uintp(place[0] + i)
-        for k in range(n_outputs):
+    for k in range(n_outputs):
+        of_output = sums[k * stride : (k + 1) * stride]
+        for i in range(_count(place, block)):
+            a = np.uintp(place[0] + i)
             step = steps[k * block + i]
-            of_output = sums[k * stride : (k + 1) * stride]
             for j in range(codes.shape[1]):
                 of_output[np.uintp(starts[j]) + np.uintp(codes[a, j])] += step
     for k in range(n_outputs):
