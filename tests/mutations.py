@@ -1235,7 +1235,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a search by persons scores rows without weights",
-        'of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held_out]]',
+        'of_held["part"] = 1 / np.bincount(self.codes)[self.codes[held_out]]',
         "pass",
         "tests/test_spent.py -k 'always and search'",
     ),

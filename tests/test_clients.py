@@ -1,5 +1,6 @@
 """What other libraries see of an estimator: weights, steps that sample, reports, explanations."""
 
+import functools
 import importlib
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from skdpdyn import (
     Schema,
 )
 from skdpdyn.inspection import to_shap
+from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
 from skdpdyn.preprocessing import BoundsScaler
 
@@ -151,3 +153,30 @@ def test_terms_are_shap_values_that_add_up(monkeypatch):
     assert set(to_shap(model, X[:2])) == {"values", "base_values", "data", "feature_names"}
     with pytest.raises(TypeError, match="PrivateRidge, which has no terms"):
         to_shap(PrivateRidge(), X)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(N) // 2], ids=["records", "persons"])
+def test_searches_hand_weights_to_trials_and_scores(groups, monkeypatch):
+    handed = []
+    fit = PrivateLinearModel.fit
+
+    @functools.wraps(fit)
+    def seen(*arguments, **options):
+        handed.append(options["sample_weight"])
+        return fit(*arguments, **options)
+
+    monkeypatch.setattr(PrivateLinearModel, "fit", seen)
+    model = PrivateLogisticRegression(classes=[0, 1], bounds=(-1, 1), weight_bounds=(0.5, 2))
+    search = PrivateSearchCV(model, {"alpha": [0.0, 1e-3]}, epsilon=3.0, random_state=0)
+    assert has_fit_parameter(search, "sample_weight")
+    search.fit(X, LABELS, groups=groups, sample_weight=WEIGHTS)
+    for weights in handed:
+        np.testing.assert_allclose(weights, WEIGHTS, rtol=1e-15)
+    assert search.best_score_ > 0.9
+    with pytest.raises(ValueError, match=r"weight_bounds=\(0.5, 2\): pass sample_weight"):
+        search.fit(X, LABELS)
+    search.set_params(param_grid={"weight_bounds": [(0.5, 2), (0.5, 3)]})
+    with pytest.raises(ValueError, match="weight_bounds must be those of the estimator"):
+        search.fit(X, LABELS, sample_weight=WEIGHTS)
+    search.set_params(estimator=PrivateLogisticRegression(classes=[0, 1]), param_grid={})
+    assert not has_fit_parameter(search, "sample_weight")

@@ -433,6 +433,25 @@ def test_pipelines_of_what_is_known_see_many_rows(monkeypatch):
     assert seen == [9, 1, 1, 1]
 
 
+def test_one_record_moves_a_weighted_score_by_its_part():
+    rows = np.random.default_rng(0).uniform(-1, 1, (500, 2))
+    labels = (rows[:, 0] > 0).astype(int)
+    model = PrivateLogisticRegression(classes=[0, 1], bounds=(-1, 1)).fit(rows, labels)
+    score = score_of("accuracy", {"classes": [0, 1]})
+    weights = np.random.default_rng(1).uniform(0.25, 1, 50)
+    held = rows[:50]
+    right = model.predict(held)
+    best = score.mean(model, held, right, weight=weights)
+    for place in (0, int(np.argmax(weights))):
+        wrong = right.copy()
+        wrong[place] = 1 - wrong[place]
+        moved = best - score.mean(model, held, wrong, weight=weights)
+        assert moved == pytest.approx(weights[place] / 50)
+        nothing = weights.copy()
+        nothing[place] = 0.0
+        assert score.mean(model, held, wrong, weight=nothing) == pytest.approx(best)
+
+
 def test_scores_by_person_move_by_one_person():
     """Of rows that tie, a person with up to eight moves the mean by one part at the most."""
     accuracy = score_of("accuracy", {"classes": [0, 1]})

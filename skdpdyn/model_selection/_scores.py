@@ -46,15 +46,20 @@ class Score(ABC):
     def constant(self):
         """Return the constant prediction of a search without a trial, from public numbers alone."""
 
-    def mean(self, estimator, X, y, weight=None, exposure=None):
-        """Return the exact mean over held-out records, which needs noise before it is released."""
+    def mean(self, estimator, X, y, part=None, exposure=None, weight=None):
+        """Return the exact mean over held-out records, which needs noise before it is released.
+
+        ``part`` is that of each row in its person, ``weight`` that of a survey, in [0, 1].
+        """
         terms = self.terms(estimator, X, y, exposure)
         # NaN too: one record must not decide
         terms = np.where(terms >= 0, np.minimum(terms, 1.0), 0.0)
-        if weight is None:
+        if weight is not None:
+            terms = 1 - weight * (1 - terms)
+        if part is None:
             return float(np.mean(terms))
         # the mean over persons of the means over their rows
-        return math.fsum(weight * terms) / round(math.fsum(weight))
+        return math.fsum(part * terms) / round(math.fsum(part))
 
     def in_units(self, score):
         """Return a mean of terms in units of the score."""

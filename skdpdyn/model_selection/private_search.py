@@ -50,7 +50,12 @@ from skdpdyn.training.base import (
     warn_of_own_rows,
 )
 from skdpdyn.training.foreign import rows_at
-from skdpdyn.training.parameters import check_persons
+from skdpdyn.training.parameters import (
+    check_persons,
+    shows_weights,
+    weights_in_fit,
+    weights_of,
+)
 from skdpdyn.training.plan import refuse_to_buy
 from skdpdyn.training.purchase import (
     Purchase,
@@ -261,8 +266,20 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @property
+    def weight_bounds(self) -> Any:
+        """Public bounds on weights that the estimator has; None if it takes none."""
+        return getattr(last_step(self.estimator), "weight_bounds", None)
+
+    @shows_weights
     def fit(
-        self, X: Any, y: Any, groups: Any = None, exposure: Any = None, unit: str | None = None
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        exposure: Any = None,
+        unit: str | None = None,
+        **not_taken: Any,
     ) -> Self:
         """Search, spending at most (epsilon, delta).
 
@@ -283,6 +300,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         unit : str or None, default=None
             What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
             "person", or without ``groups`` "record".
+        **not_taken : dict
+            ``sample_weight``, a number for each row, for an estimator with ``weight_bounds``. A
+            record's score is then 1 - w (1 - score) with its weight w over the largest allowed:
+            ``best_score_`` compares candidates. (`skdpdyn.evaluation.evaluate` buys weighted
+            means.) Nothing else is taken.
 
         Returns
         -------
@@ -322,19 +344,21 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         check_random_state(self.random_state)
         check_n_jobs(self.n_jobs)
         check_verbose(self.verbose)
-        with all_or_nothing(self, X, y, groups, exposure) as search, silent_arithmetic():
-            search._fit(X, y, groups, exposure, unit_of(groups, unit))
+        data = X, y, groups, exposure, weights_in_fit(self, not_taken)
+        with all_or_nothing(self, *data) as search, silent_arithmetic():
+            search._fit(*data, unit_of(groups, unit))
         remember_rows(self, X)
         return self
 
-    def _fit(self, X, y, groups, exposure, unit):
+    def _fit(self, X, y, groups, exposure, sample_weight, unit):
         refuse_unreadable(X, y)
         X, y = quoting_no_records(indexable, X, y)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         codes, n_samples = persons_of(groups, n_rows)
         base = self._base()
         check_relations(base, base.adjacency, unit)
-        beside = Beside(codes, exposure=exposure)
+        weight = weights_of(base, sample_weight, n_rows)
+        beside = Beside(codes, exposure=exposure, weight=sample_weight)
         with read(base, reaching(self.estimator, X), y, beside) as reading:
             y = quoting_no_records(column_or_1d, as_labels(y, getattr(base, "classes", None)))
             y = y.astype(np.float64) if is_regressor(base) else y
@@ -350,6 +374,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             if exposure is not None:
                 self._check_exposure(candidates, plan)
                 exposure = exposures(exposure, y)
+            if weight is not None:
+                self._check_weights(candidates, plan, base.weight_bounds)
             if self.verbose:
                 self._print_plan(plan)
             known = purchase.buy_alone(reading, plan.budget, first)
@@ -358,7 +384,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         score = score_of(self.scoring, facts)
         drawn, models = self._drawn(candidates, plan, facts, drawing)
         trials = [partial(run_trial, model, score) for model in models]
-        records = _Records(X, y, codes, unit, exposure)
+        largest = 1.0 if weight is None else base.weight_bounds[1]
+        records = _Records(X, y, codes, unit, exposure, weight, largest)
         outcomes = _outcomes(trials, *records.parts(*plan.held_out.split(splitting)), self.n_jobs)
         for winner, _ in outcomes:
             plan.check(last_step(winner).privacy_, unit)
@@ -486,6 +513,11 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
                 raise TypeError(
                     f"exposure: {type(model).__name__} takes none. Search PrivatePoissonRegressor"
                 )
+
+    def _check_weights(self, candidates, plan, bounds):
+        """Refuse candidates with bounds on weights of their own."""
+        if any(model.weight_bounds != bounds for model in _models(candidates, plan)):
+            raise ValueError("weight_bounds must be those of the estimator in every candidate")
 
     def _base(self):
         """Return the estimator's model under the whole budget, by which facts are bought."""
@@ -703,6 +735,8 @@ class _Records:
     codes: Any  # the number of each row's person, or None
     unit: str
     exposure: Any
+    weight: Any  # over the largest allowed, or None
+    largest: float
 
     def parts(self, held_out, train):
         """Return rows and targets to train by, and to score by; and other arguments of trials."""
@@ -713,10 +747,13 @@ class _Records:
                 np.flatnonzero(np.isin(self.codes, who)) for who in (held_out, train)
             )
             of_rows |= {"groups": self.codes[train], "unit": self.unit}
-            of_held["weight"] = 1 / np.bincount(self.codes)[self.codes[held_out]]
+            of_held["part"] = 1 / np.bincount(self.codes)[self.codes[held_out]]
         if self.exposure is not None:
             of_rows["exposure"] = self.exposure[train]
             of_held["exposure"] = self.exposure[held_out]
+        if self.weight is not None:
+            of_rows["sample_weight"] = self.weight[train] * self.largest
+            of_held["weight"] = self.weight[held_out]
         shared = np.array_equal(train, held_out)
         parts = [
             rows_at(array, part)
