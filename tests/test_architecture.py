@@ -259,6 +259,21 @@ def test_imports_go_down(module):
         )
 
 
+def test_files_that_are_trusted_import_no_others():
+    page = (PACKAGE.parent / "doc" / "trust.rst").read_text(encoding="utf-8")
+    default, _ = page.split(".. list-table:: Beyond a default fit")
+    listed = {name for name in re.findall(r"``([\w/]+\.py)``", default) if "tests/" not in name}
+    paths = {module.path: module for module in MODULES.values()}
+    reached = {
+        _module_of(name).path
+        for path in listed
+        for _, name in paths[path].imports()
+        if _is_in(name, "skdpdyn")
+    }
+    reached = {path for path in reached if not path.endswith("__init__.py")}  # lists of names
+    assert reached <= set(re.findall(r"``([\w/]+\.py)``", page))
+
+
 def _room(name):
     """Return the folder or the file of the package that a module stands in."""
     return name.removeprefix("skdpdyn.").partition(".")[0]

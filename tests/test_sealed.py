@@ -4,6 +4,7 @@ import ast
 import copy
 import math
 import pickle
+import re
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise, product
@@ -131,6 +132,12 @@ def test_only_noise_opens_sealed_sums():
     }
     assert those(lambda read: "noisy" in read.imported) <= ADD_NOISE
     assert those(lambda read: "release" in read.imported) <= RELEASE
+
+
+def test_the_page_of_trust_lists_who_makes_opens_and_draws():
+    page = (PACKAGE.parent / "doc" / "trust.rst").read_text(encoding="utf-8")
+    listed = set(re.findall(r"``([\w/]+\.py)``", page))
+    assert listed | {"audit/replay.py"} >= MAKE | OPEN | ADD_NOISE | RELEASE  # which shows noise
 
 
 def test_no_release_names_a_sensitivity():
