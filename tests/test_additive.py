@@ -422,7 +422,7 @@ def test_a_cell_depends_on_nothing_but_the_value():
         assert len(forms) == 1
     none = [np.inf, complex(1), b"a", (1,), [1], np.ones(2), object()]
     assert [key_of(value) for value in none] == [()] * len(none)
-    missing = [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")]
+    missing = [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "D")]
     assert [key_of(value) for value in missing] == [None] * len(missing)
     text = ["-0", "01", "--1", "1" * 20, "\u0661", "", "1.00", "1e5", "nan", "True"]
     assert [key_of(value) for value in text] == text
