@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "rows of a person in time count before it is known which",
+        "self._counting = np.zeros(rows.shape[0])",
+        "self._counting = np.ones(rows.shape[0])",
+        "tests/test_sealed.py -k rows_in_time",
+    ),
+    Mutation(
         "a mean row is weighed by the longest person there is",
         "return self.weighted_by(counts / self.most_rows)",
         "return self.weighted_by(counts / self.persons.largest)",

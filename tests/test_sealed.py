@@ -488,6 +488,25 @@ def test_a_record_changes_what_a_likelihood_says(of_records, name):
     check(found, name, 0.9)
 
 
+def test_rows_in_time_count_once_it_is_known_which_keep_a_person_bounded():
+    """A person with four rows that say the same adds no more than is said of a few."""
+    y = np.append(np.zeros(4), np.ones(N - 4))
+    rows = of_persons(np.tile(ENDS[0], (N, 1)), y, 1.0, equal=True)
+    plain = rows.with_map(RowMap(None, np.ones(D), norm=1.0, radius=1.0))
+    scored = ScoredRows(plain, Coordinates(np.zeros(D), np.eye(D), 0.5), 1.0, in_time=True)
+    terms = np.where(rows.y > 0, -0.01, 0.99)
+    theta = np.ones((1, D + 1))
+
+    def sums():
+        gradient = scored.gradient(terms[:, None], 1.0, theta)
+        return gradient, scored.scores(terms[:, None], 1.0, theta)
+
+    assert [float(np.abs(opened(one)).sum()) for one in sums()] == [0.0, 0.0]
+    scored.row_weights(terms, np.full(N, 0.01), 1.0, 0.25)
+    for one, of_others in zip(sums(), (0.2, 1e-3), strict=True):
+        assert 0.5 * one.norm < np.linalg.norm(opened(one)) <= one.norm * (1 + of_others)
+
+
 # --- the algebra: numbers that rows have by themselves --------------------------------------------
 
 TREE = np.vstack([np.kron(np.eye(2), np.ones(4)), np.kron(np.eye(4), np.ones(2)), np.eye(8)])
@@ -509,6 +528,9 @@ TALLIES = {
     "one within": lambda tally, a, b, place: tally.within(a, np.array([0.1, 0.4])).at(1),
     "stacked": lambda tally, a, b, place: stacked(
         [tally.sum(a), tally.moments(b), tally.by_place(a, place, 8)]
+    ),
+    "stacked places": lambda tally, a, b, place: stacked(
+        [tally.sum(b + 0.5), tally.by_place(a, place, 8)]
     ),
     "targets of rows": lambda tally, a, b, place: TalliedRows(
         np.nan_to_num(a), np.ones(a.size), tally

@@ -5,6 +5,7 @@ Whatever terms a row is given, they are cut where they are summed.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -53,7 +54,9 @@ class ScoredRows:
         self._most_score = 1.0
         self._most_curvature = reach
         self._row_weight = 1
+        self._counting: Any = 1.0
         if in_time:
+            self._counting = np.zeros(rows.shape[0])  # until `row_weights` says which rows count
             self._most_score = growth * MOST_SCORE
             self._most_curvature = growth * most_curvature(self.n_coordinates)
             self._row_weight = rows.most_rows
@@ -82,7 +85,7 @@ class ScoredRows:
         _, z, weight = self._blocks[0]
         y = self.rows.y
         most_score = self._most_score * limit * math.sqrt(self.square)
-        return weights * rows_that_count(
+        self._counting = rows_that_count(
             self.rows.persons,
             z,
             weight * weights,
@@ -91,11 +94,12 @@ class ScoredRows:
             most=(most_score, self._most_curvature * largest * self.square),
             most_rows=self.rows.most_rows,
         )
+        return weights * self._counting
 
     def gradient(self, terms: np.ndarray, limit: float, theta: np.ndarray) -> Sealed:
         """Return the sum of products of terms, cut to a norm of ``limit``, and rows."""
         total = np.zeros(theta.shape)
-        terms = _cut(terms, limit)
+        terms = self._cut(terms, limit)
         with one_blas_thread():
             for part, z, weight in self._blocks:
                 total += (terms[part] * weight[:, None]).T @ z
@@ -110,7 +114,7 @@ class ScoredRows:
         n_outputs, size = theta.shape
         total = np.zeros((n_outputs, size, n_outputs, size))
         pairs = [(a, b) for a in range(n_outputs) for b in range(a + 1)]
-        kept = _kept(sum((1 + (a != b)) * of_outputs(a, b) ** 2 for a, b in pairs), largest)
+        kept = self._kept(sum((1 + (a != b)) * of_outputs(a, b) ** 2 for a, b in pairs), largest)
         with one_blas_thread():
             for a, b in pairs:
                 of_rows = np.where(kept > 0, of_outputs(a, b), 0.0) * kept
@@ -128,7 +132,7 @@ class ScoredRows:
         persons = self.rows.persons
         width = terms.shape[1] * self.n_coordinates
         total = np.zeros((width, width))
-        terms = _cut(terms, limit)
+        terms = self._cut(terms, limit)
         owner = None if persons is None else persons.owners()
         by_record = np.zeros((0 if persons is None else persons.n_persons, width))
         with one_blas_thread():
@@ -145,6 +149,16 @@ class ScoredRows:
     def _products(self, total, norm, theta):
         return SealedProducts((total + total.T) / 2, norm, 2 * self._rounding(theta))
 
+    def _cut(self, terms, limit):
+        """Return terms of norm at most ``limit``; those within it as they are."""
+        kept = self._kept(np.einsum("ij,ij->i", terms, terms), limit)[:, None]
+        return np.where(kept > 0, terms, 0.0) * kept
+
+    def _kept(self, squares, limit):
+        """Return the factor that brings a norm with this square to the limit; 0 for no number."""
+        norms = np.sqrt(np.where(squares > limit**2, squares, limit**2))
+        return np.where(np.isfinite(squares), limit / norms, 0.0) * self._counting
+
     def _rounding(self, theta):
         return self._row_weight * rounding_of(self.rows, theta)
 
@@ -154,18 +168,6 @@ def bounded(residuals: np.ndarray, limit: float) -> np.ndarray:
     norms = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
     factor = np.minimum(limit * (1 - 1e-12) / np.maximum(norms, 1e-300), 1.0)
     return np.where(np.isfinite(residuals), residuals, limit) * factor[:, None]
-
-
-def _cut(terms, limit):
-    """Return terms of norm at most ``limit``; those within it as they are."""
-    kept = _kept(np.einsum("ij,ij->i", terms, terms), limit)[:, None]
-    return np.where(kept > 0, terms, 0.0) * kept
-
-
-def _kept(squares, limit):
-    """Return the factor that brings a norm with this square to the limit; 0 for no number."""
-    norms = np.sqrt(np.where(squares > limit**2, squares, limit**2))
-    return np.where(np.isfinite(squares), limit / norms, 0.0)
 
 
 def _blocks(rows, coordinates, reach):
