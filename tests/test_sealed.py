@@ -179,7 +179,8 @@ def test_nothing_else_reads_one(kind, use):
 
 def test_public_numbers_and_places_keep_what_a_record_changes():
     sealed = Sealed([1.0, 2.0], 3.0, 1.5, 0.25)
-    for found, norm in ((sealed / -2, 1.5), (sealed * 2, 6.0), (sealed[:1], 3.0)):
+    ways = (sealed / -2, 1.5), (sealed / 0.5, 6.0), (sealed * 2, 6.0), (sealed * 0.5, 1.5)
+    for found, norm in (*ways, (sealed[:1], 3.0)):
         assert (found.norm, found.apart, found.rounding) == (norm, 1.5, 0.25)
     assert sealed.sensitivity("add_remove") == 3.75
     assert sealed.sensitivity("replace_one") == 5.25
