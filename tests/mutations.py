@@ -779,8 +779,8 @@ MUTATIONS = [
     ),
     Mutation(
         "a gradient's sensitivity counts once",
-        "return adjacency.sum_sensitivity(self.lipschitz) / self.n_samples",
-        "return self.lipschitz / self.n_samples",
+        "return adjacency.sum_sensitivity(self.lipschitz) / (divisor or self.n_samples)",
+        "return self.lipschitz / (divisor or self.n_samples)",
         "tests/test_spent.py -k noisy_gd",
     ),
     Mutation(

@@ -27,7 +27,7 @@ from skdpdyn.privacy import (
     tightest,
 )
 from skdpdyn.privacy.accountants.last_iterate import _position_mus, _schedule_mu
-from skdpdyn.solvers import NoisySGD, noisy_sgd
+from skdpdyn.solvers import NoisySGD, runs
 
 REPLACE_ONE, ADD_REMOVE = Adjacency
 DISJOINT = ("shuffled_once", "cyclic")
@@ -313,7 +313,7 @@ def captured(monkeypatch, objective, mechanism, n_fits):
     rng = generator()
     rows = LocalRows(np.ones((objective.n_samples, 1)), None)
     monkeypatch.setattr(
-        noisy_sgd, "descend", lambda *args, batches, verbose: values.append((args[2], batches))
+        runs, "descend", lambda *args, batches, **_: values.append((args[2], batches))
     )
     for _ in range(n_fits):
         NoisySGD().solve(objective, mechanism, rows, generator=rng)

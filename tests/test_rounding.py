@@ -360,7 +360,7 @@ def test_fresh_batches_never_meet_their_ball(is_mapped, bound, monkeypatch):
         runs.append((objective, rows, steps.radius, float(np.sum(steps.step_size))))
         return np.zeros(objective.n_parameters)
 
-    monkeypatch.setattr("skdpdyn.solvers.noisy_sgd.descend", descend)
+    monkeypatch.setattr("skdpdyn.solvers.runs.descend", descend)
     solver = NoisySGD("without_replacement", batch_size=10, n_epochs=200, step_size=1.8)
     options = {"alpha": 1e-6, "clip": 0.5, "target_bounds": (-1, 1), "solver": solver}
     row_map = RowMap(np.zeros(1), np.ones(1), norm=0.02, radius=1.0)

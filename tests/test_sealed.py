@@ -66,9 +66,10 @@ NAME = {
     "core/spending.py",  # the threshold of a vocabulary, and the noise to expect
     "core/objective.py",  # what records of runs and perturbed minimisers say
     "core/rules.py",  # the strength of a budget
-    "solvers/batches.py",
-    "solvers/dp_sgd.py",
+    "solvers/runs.py",
+    "solvers/batches.py",  # what records say
     "solvers/noisy_gd.py",
+    "solvers/dp_sgd.py",  # how large a batch pays
     "solvers/objective_perturbation.py",
     "solvers/output_perturbation.py",
     "audit/replay.py",

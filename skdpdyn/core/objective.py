@@ -168,9 +168,12 @@ class Objective:
         intercept = column * self.intercept_scaling if column.size else np.zeros(n_outputs)
         return coef.reshape(n_outputs, self.n_features), intercept
 
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        """Return S/n, the largest change of the gradient of the empirical risk by one record."""
-        return adjacency.sum_sensitivity(self.lipschitz) / self.n_samples
+    def sensitivity(self, adjacency: Adjacency, divisor: int | None = None) -> float:
+        """Return S/n, the largest change of the gradient of the empirical risk by one record.
+
+        ``divisor``: what sums of gradients are divided by, in place of n.
+        """
+        return adjacency.sum_sensitivity(self.lipschitz) / (divisor or self.n_samples)
 
     def unclamped(self) -> Self:
         """Return a copy without clipping; extra noise covers rounding.

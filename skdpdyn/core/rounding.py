@@ -33,7 +33,6 @@ import numpy as np
 from skdpdyn.core.noise import largest_norm
 from skdpdyn.kernels.ball import PROJECTION_ERROR
 from skdpdyn.kernels.normals import NORMAL_ERROR
-from skdpdyn.support.chunks import gathered_in_order
 
 _EPS = np.finfo(np.float64).eps
 _LARGEST_PREDICTION = 1000.0  # of the longest row
@@ -200,47 +199,6 @@ def largest_batch(n_samples: int, sampling_probability: float, n_steps: int) -> 
     mean = sampling_probability * n_samples
     log = math.log(n_steps) + 100 * math.log(10)
     return min(n_samples, int(mean + log / 3 + math.sqrt(log * log / 9 + 2 * mean * log)))
-
-
-def poisson_rounding(
-    objective: Any,
-    step_size: Any,
-    noise_std: Any,
-    n_steps: int,
-    sampling_probability: float,
-    radius: float,
-) -> tuple[float, dict[str, int]]:
-    """Return `rounding_mu` of steps on Poisson batches, and where the record says they are cut.
-
-    Parameters
-    ----------
-    objective : Objective
-        The problem.
-    step_size, noise_std : float or ndarray of shape (n_steps,)
-        The schedule.
-    n_steps : int
-        Number of steps.
-    sampling_probability : float
-        Probability that a batch takes a record.
-    radius : float
-        Radius of the ball that every step projects onto.
-    """
-    n_samples = objective.n_samples
-    largest = largest_batch(n_samples, sampling_probability, n_steps)
-    repeats = largest / (sampling_probability * n_samples)
-    steepest = repeats * objective.curvature + objective.alpha
-    rounding = rounding_mu(
-        objective,
-        step_size,
-        noise_std,
-        n_steps,
-        radius=radius,
-        lipschitz=step_lipschitz(step_size, objective.alpha, steepest),
-        n_summed=gathered_in_order(largest * objective.most_rows),
-        repeats=repeats,
-    )
-    is_cut = largest < n_samples
-    return rounding, {"n_samples": n_samples, "largest_batch": largest} if is_cut else {}
 
 
 def step_lipschitz(step_size: Any, strong_convexity: float, smoothness: float) -> float:

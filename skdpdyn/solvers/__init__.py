@@ -1,4 +1,9 @@
-"""Learning algorithms: each names its release before it runs, and runs exactly that."""
+"""Learning algorithms: each names its release before it runs, and runs exactly that.
+
+Who is in a step (`skdpdyn.kernels.draws`) and what a step does (a schedule) make a record; the
+theorems of `skdpdyn.privacy` say what it costs, and `runs` runs it. So a solver of noisy steps is
+batches x schedule x theorem: it chooses the numbers of a record, and nothing else.
+"""
 
 from skdpdyn.solvers.base import Solver
 from skdpdyn.solvers.dp_sgd import DPSGD

@@ -16,6 +16,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_count, checked_flag, checked_number, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
+from skdpdyn.solvers.runs import run
 
 # Where only composition holds, only the true curvature of the data limits a step. With several
 # outputs, which share the probability, it is at most half of the bound: 2 / (half of the bound).
@@ -235,6 +236,22 @@ class Solver(BaseEstimator, ABC):
         """Return the fitted attributes that describe the run: noise, steps, step size."""
 
 
+class StepSolver(Solver):
+    """A solver whose record says all noisy steps: `skdpdyn.solvers.runs` runs it."""
+
+    def solve(
+        self,
+        objective: Objective,
+        mechanism: Any,
+        rows: Rows,
+        *,
+        generator: Generator,
+        verbose: int = 0,
+    ) -> np.ndarray:
+        """See `Solver.solve`."""
+        return run(mechanism, objective, rows, generator, verbose=verbose)
+
+
 def check_stable(step_size: Any, objective: Objective) -> None:
     """Refuse steps that the penalty alone makes diverge: the noise would be rounded away."""
     largest = float(np.max(step_size)) * objective.alpha
@@ -288,6 +305,6 @@ def checked_radius(radius: Any) -> float:
     return checked_number(radius, "radius", lambda x: 0 < x < math.inf, requirement)
 
 
-def radius_of(diameter: float | None) -> float:
-    """Return the radius of a record's ball; infinity for None."""
-    return math.inf if diameter is None else diameter / 2
+def diameter_of(radius: float) -> float | None:
+    """Return the diameter of a ball as records have it; None: there is none."""
+    return None if math.isinf(radius) else 2 * radius

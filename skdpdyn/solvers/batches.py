@@ -1,23 +1,16 @@
-"""Batches of `NoisySGD`: how records come into them, the record of such a run, and its steps.
+"""Batches of `NoisySGD`: how records come into them, and the record of such a run.
 
 A value for each way. `TAKES` says which parameters go with which.
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from skdpdyn.core.noise import Generator
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.rounding import farthest_iterate, public_radius, rounding_mu, step_lipschitz
-from skdpdyn.kernels.draws import Batches, FixedBatches, FreshBatches
 from skdpdyn.privacy import Adjacency, CyclicBatches, OnePass, WithoutReplacement
-from skdpdyn.solvers.base import radius_of
-from skdpdyn.solvers.steps import Steps
-from skdpdyn.support.chunks import gathered_in_order
+from skdpdyn.solvers.base import diameter_of
+from skdpdyn.solvers.runs import paid
 
 TAKES = {
     "shuffled_once": ("batch_size", "n_epochs", "cooling", "radius"),
@@ -74,19 +67,6 @@ class Run:
             "adjacency": self.adjacency,
         }
 
-    def rounding(self, objective, step_size, noise_std, largest_norm=public_radius):
-        """Return the cost of the rounding of all steps."""
-        smoothness = objective.curvature + objective.alpha
-        return rounding_mu(
-            objective,
-            step_size,
-            noise_std,
-            self.n_steps,
-            radius=min(self.radius, largest_norm(objective, step_size, noise_std, self.n_steps)),
-            lipschitz=max(1.0, step_lipschitz(step_size, objective.strong_convexity, smoothness)),
-            n_summed=gathered_in_order(self.batch_size * objective.most_rows),
-        )
-
 
 @dataclass(frozen=True)
 class Disjoint:
@@ -96,27 +76,20 @@ class Disjoint:
 
     def records(self, objective: Objective, run: Run) -> Callable[[float], CyclicBatches]:
         """Return the record of a run, as a function of its noise multiplier."""
-        sensitivity = run.adjacency.sum_sensitivity(objective.lipschitz) / run.batch_size
-        sizes = run.step_size * run.slowdown
-        return lambda noise: CyclicBatches(
-            noise_multiplier=noise / run.slowdown,
-            step_size=sizes,
-            rounding=run.rounding(objective, sizes, run.step_size * noise * sensitivity),
-            diameter=None if math.isinf(run.radius) else 2 * run.radius,
-            sensitivity=sensitivity,
-            order=self.order,
-            **run.facts(objective),
-        )
+        sensitivity = objective.sensitivity(run.adjacency, run.batch_size)
 
-    @staticmethod
-    def steps(
-        mechanism: CyclicBatches, objective: Objective, generator: Generator
-    ) -> tuple[Batches, Steps]:
-        """Return who is in which step, and the steps."""
-        shuffled = mechanism.order == "shuffled_once"
-        permutation = generator.permutation(objective.n_samples) if shuffled else None
-        steps = _steps_of(mechanism, objective, radius_of(mechanism.diameter))
-        return FixedBatches(mechanism.batch_size, permutation), _in_ball(steps, objective)
+        def record(noise):
+            described = CyclicBatches(
+                noise_multiplier=noise / run.slowdown,
+                step_size=run.step_size * run.slowdown,
+                diameter=diameter_of(run.radius),
+                sensitivity=sensitivity,
+                order=self.order,
+                **run.facts(objective),
+            )
+            return paid(described, objective)
+
+        return record
 
 
 class Fresh:
@@ -124,21 +97,14 @@ class Fresh:
 
     def records(self, objective: Objective, run: Run) -> Callable[[float], WithoutReplacement]:
         """Return the record of a run, as a function of its noise multiplier."""
-        unit = run.step_size * run.adjacency.sum_sensitivity(objective.lipschitz) / run.batch_size
-        return lambda noise: WithoutReplacement(
-            noise_multiplier=noise,
-            step_size=run.step_size,
-            rounding=run.rounding(objective, run.step_size, unit * noise, farthest_iterate),
-            **run.facts(objective),
-        )
 
-    @staticmethod
-    def steps(
-        mechanism: WithoutReplacement, objective: Objective, generator: Generator
-    ) -> tuple[Batches, Steps]:
-        """Return who is in which step, and the steps, in a ball that no iterate leaves."""
-        steps = _steps_of(mechanism, objective, math.inf)
-        return FreshBatches(mechanism.batch_size), _in_ball(steps, objective, farthest_iterate)
+        def record(noise):
+            described = WithoutReplacement(
+                noise_multiplier=noise, step_size=run.step_size, **run.facts(objective)
+            )
+            return paid(described, objective)
+
+        return record
 
 
 @dataclass(frozen=True)
@@ -150,60 +116,21 @@ class OneByOne:
 
     def records(self, objective: Any, run: Run) -> Callable[[float], OnePass]:
         """Return the record of a run, as a function of its noise multiplier."""
-        unit = run.adjacency.sum_sensitivity(objective.lipschitz)
+        sensitivity = objective.sensitivity(run.adjacency, 1)
 
-        def rounding(noise_std):  # Laplace noise is exact in every step
-            is_exact = self.distribution == "laplace"
-            return 0.0 if is_exact else run.rounding(objective, run.step_size, noise_std)
+        def record(noise):
+            described = OnePass(
+                n_samples=objective.n_samples,
+                noise=noise * sensitivity,
+                step_size=run.step_size,
+                lipschitz=objective.lipschitz,
+                smoothness=objective.smoothness,
+                diameter=2 * run.radius,
+                strong_convexity=objective.strong_convexity,
+                distribution=self.distribution,
+                stopping=self.stopping,
+                adjacency=run.adjacency,
+            )
+            return paid(described, objective)
 
-        return lambda noise: OnePass(
-            n_samples=objective.n_samples,
-            noise=noise * unit,
-            step_size=run.step_size,
-            lipschitz=objective.lipschitz,
-            smoothness=objective.smoothness,
-            diameter=2 * run.radius,
-            strong_convexity=objective.strong_convexity,
-            distribution=self.distribution,
-            stopping=self.stopping,
-            adjacency=run.adjacency,
-            rounding=rounding(run.step_size * noise * unit),
-        )
-
-    @staticmethod
-    def steps(
-        mechanism: OnePass, objective: Objective, generator: Generator
-    ) -> tuple[Batches, Steps]:
-        """Return who is in which step, and the steps, up to one that is drawn if it stops early."""
-        step_size = np.full(mechanism.n_samples, mechanism.step_size)
-        radius = radius_of(mechanism.diameter)
-        law = mechanism.distribution
-        steps = Steps(step_size, step_size * mechanism.noise, 1.0, radius, distribution=law)
-        steps = _in_ball(steps, objective)
-        if mechanism.stopping == "random":
-            last = int(generator.integers(1, mechanism.n_samples + 1))
-            step_size = steps.step_size[:last]
-            noise_std = steps.noise_std[:last]
-            steps = replace(steps, step_size=step_size, noise_std=noise_std)
-        return FixedBatches(1), steps
-
-
-STEPS: dict[type, Any] = {
-    CyclicBatches: Disjoint.steps,
-    WithoutReplacement: Fresh.steps,
-    OnePass: OneByOne.steps,
-}
-"""Who makes the steps of a record."""
-
-
-def _in_ball(steps, objective, largest_norm=public_radius):
-    """Return steps in the ball that the rounding was paid for."""
-    ball = largest_norm(objective, steps.step_size, steps.noise_std, steps.step_size.size)
-    return replace(steps, radius=min(steps.radius, ball))
-
-
-def _steps_of(mechanism, objective, radius):
-    step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
-    sensitivity = mechanism.adjacency.sum_sensitivity(objective.lipschitz) / mechanism.batch_size
-    noise_std = step_size * mechanism.noise_multiplier * sensitivity
-    return Steps(step_size, noise_std, float(mechanism.batch_size), radius)
+        return record

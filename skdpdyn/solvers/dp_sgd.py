@@ -2,35 +2,31 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.noise import Generator
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.rounding import poisson_rounding, public_radius
-from skdpdyn.data.base import Rows
-from skdpdyn.kernels.draws import PoissonBatches
+from skdpdyn.core.rounding import largest_batch
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import checked_choice, checked_number, is_auto, is_named
 from skdpdyn.privacy.schedules import curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers.base import (
-    Solver,
+    StepSolver,
     check_stable,
     checked_batch_size,
     checked_radius,
     checked_step_size,
     checked_steps,
-    radius_of,
+    diameter_of,
     step_constants,
     training_time,
 )
-from skdpdyn.solvers.steps import Steps, descend
+from skdpdyn.solvers.runs import paid
 
 
-class DPSGD(Solver):
+class DPSGD(StepSolver):
     """Differentially private stochastic gradient descent.
 
     Every step takes each record with the same probability q, sums their clipped gradients, adds
@@ -112,19 +108,14 @@ class DPSGD(Solver):
 
         check_stable(step_size, objective)
         radius = checked_radius(self.radius)
-        exact = self.momentum > 0 or self.average is not None
-        unit = step_size * (objective.lipschitz / (sampling_probability * objective.n_samples))
+        cut = {}
+        if not (self.momentum > 0 or self.average is not None):  # or else all noise is exact
+            largest = largest_batch(objective.n_samples, sampling_probability, n_steps)
+            if largest < objective.n_samples:
+                cut = {"n_samples": objective.n_samples, "largest_batch": largest}
 
         def record(noise_multiplier):
-            rounding = 0.0
-            cut = {}
-            noise_std = unit * noise_multiplier
-            if not exact:  # or else the noise of every step is
-                ball = min(radius, public_radius(objective, step_size, noise_std, n_steps))
-                rounding, cut = poisson_rounding(
-                    objective, step_size, noise_std, n_steps, sampling_probability, ball
-                )
-            return PoissonSubsampled(
+            described = PoissonSubsampled(
                 sampling_probability=sampling_probability,
                 noise_multiplier=noise_multiplier,
                 n_steps=n_steps,
@@ -132,39 +123,12 @@ class DPSGD(Solver):
                 step_size=step_size,
                 momentum=self.momentum,
                 average=self.average,
-                diameter=None if math.isinf(radius) else 2 * radius,
-                rounding=rounding,
+                diameter=diameter_of(radius),
                 **cut,
             )
+            return paid(described, objective)
 
         return record
-
-    def solve(
-        self,
-        objective: Objective,
-        mechanism: PoissonSubsampled,
-        rows: Rows,
-        *,
-        generator: Generator,
-        verbose: int = 0,
-    ) -> np.ndarray:
-        """See `Solver.solve`."""
-        divisor = mechanism.sampling_probability * objective.n_samples
-        step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
-        noise_std = step_size * (mechanism.noise_multiplier * objective.lipschitz / divisor)
-        radius = radius_of(mechanism.diameter)
-        ratios = np.append(0.0, step_size[1:] / step_size[:-1])
-        steps = Steps(
-            step_size,
-            noise_std,
-            divisor,
-            min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps)),
-            mechanism.momentum * ratios,
-            _average_weights(mechanism),
-        )
-        objective = replace(objective, exact=steps.needs_exact)
-        batches = PoissonBatches(mechanism.sampling_probability, mechanism.largest_batch)
-        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
     def fitted_attributes(self, mechanism: PoissonSubsampled) -> dict[str, Any]:
         """See `Solver.fitted_attributes`."""
@@ -215,13 +179,3 @@ class DPSGD(Solver):
             # with all records the guarantee has an exact closed form
             return batch_size / n_samples if batch_size < n_samples / 2 else 1.0
         return checked_batch_size(self.batch_size, n_samples) / n_samples
-
-
-def _average_weights(mechanism):
-    """Return the weight of each iterate in the released average; None for the last iterate."""
-    n_steps = mechanism.n_steps
-    if mechanism.average is None:
-        return None
-    if mechanism.average == "uniform":
-        return np.full(n_steps, 1 / n_steps)
-    return 2 * np.arange(1.0, n_steps + 1) / (n_steps * (n_steps + 1))

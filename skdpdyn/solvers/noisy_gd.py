@@ -11,7 +11,6 @@ from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.rounding import public_radius, rounding_mu, step_lipschitz
 from skdpdyn.data.base import Rows
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Adjacency, Budget, NoisyGradientDescent
@@ -32,11 +31,10 @@ from skdpdyn.solvers.base import (
     checked_step_size,
     checked_steps,
     cooled_training_time,
-    radius_of,
+    diameter_of,
     step_constants,
 )
-from skdpdyn.solvers.steps import Steps, descend
-from skdpdyn.support.chunks import largest_number_in_order
+from skdpdyn.solvers.runs import paid, run
 
 _MOST_CONVERGING = 100_000  # steps of "theorem4": minutes on 1e5 rows
 _STEPS_OF_AUTO = 10_000  # of alpha="auto"
@@ -192,23 +190,17 @@ class NoisyGD(Solver):
         sensitivity = objective.sensitivity(budget.adjacency)
 
         def record(noise_multiplier):
-            return NoisyGradientDescent(
+            described = NoisyGradientDescent(
                 n_steps=n_steps,
                 noise_multiplier=noise_multiplier,
                 step_size=step_size,
                 strong_convexity=objective.strong_convexity,
                 smoothness=objective.smoothness,
-                diameter=None if math.isinf(radius) else 2 * radius,
+                diameter=diameter_of(radius),
                 sensitivity=sensitivity,
                 adjacency=budget.adjacency,
-                rounding=_rounding(
-                    objective,
-                    n_steps,
-                    step_size,
-                    step_size * sensitivity * noise_multiplier,
-                    radius,
-                ),
             )
+            return paid(described, objective)
 
         return record
 
@@ -241,7 +233,7 @@ class NoisyGD(Solver):
         -------
         callable
             ``noise_multiplier -> NoisyGradientDescent``. The record claims no contraction, so that
-            nothing but composition holds for it, and `solve` adds exact noise in every step.
+            nothing but composition holds for it, and the noise of every step is exact.
         """
         time = conditioned_time(objective, mu, adjacency) * learnt.time
         if objective.alpha > 0:
@@ -298,23 +290,8 @@ class NoisyGD(Solver):
 
         ``start``: where the first step starts, None: at 0; ``kinks``: see `Learnt`.
         """
-        step_size = np.broadcast_to(np.asarray(mechanism.step_size), mechanism.n_steps)
-        noise_std = step_size * mechanism.sensitivity * mechanism.noise_multiplier
-        radius = radius_of(mechanism.diameter)
-        # a record without contraction pays for each step by itself
-        exact = mechanism.smoothness is None
-        if not exact:
-            radius = min(radius, public_radius(objective, step_size, noise_std, mechanism.n_steps))
-        steps = Steps(
-            step_size,
-            noise_std,
-            objective.n_samples,
-            radius,
-            momentum=mechanism.momentum,
-            units=np.array(kinks) / objective.loss.kink if kinks else None,
-        )
-        problem = replace(objective, exact=exact)
-        return descend(problem, rows, steps, generator, start=start, verbose=verbose)
+        units = np.array(kinks) / objective.loss.kink if kinks else None
+        return run(mechanism, objective, rows, generator, start=start, units=units, verbose=verbose)
 
     def fitted_attributes(self, mechanism: NoisyGradientDescent) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""
@@ -426,18 +403,3 @@ def _theorem4(objective: Objective, budget: Budget, step_size: float | None) -> 
             f"above {alpha:.3g}, a smaller data_norm, or n_steps='worst_case'"
         )
     return max(1, math.ceil(steps)), step_size
-
-
-def _rounding(objective, n_steps, step_size, noise_std, radius):
-    """Return the cost of the rounding of all steps; 0 if the noise of every step is exact."""
-    if not objective.contracts:
-        return 0.0
-    return rounding_mu(
-        objective,
-        step_size,
-        noise_std,
-        n_steps,
-        radius=min(radius, public_radius(objective, step_size, noise_std, n_steps)),
-        lipschitz=step_lipschitz(step_size, objective.strong_convexity, objective.smoothness),
-        n_summed=largest_number_in_order(objective),
-    )

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,15 +9,13 @@ from sklearn.base import clone
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import Loss
-from skdpdyn.core.noise import Generator
 from skdpdyn.core.objective import Objective
-from skdpdyn.data.base import Rows
 from skdpdyn.privacy import Adjacency, Budget, CyclicBatches, OnePass, WithoutReplacement
 from skdpdyn.privacy.checks import checked_choice, is_auto, is_named
 from skdpdyn.privacy.needs import rewards_unequal_last_steps
 from skdpdyn.privacy.schedules import MAX_STEPS, cooled, curvature_aware_schedule, largest_step_size
 from skdpdyn.solvers.base import (
-    Solver,
+    StepSolver,
     check_stable,
     checked_cooling,
     checked_radius,
@@ -28,8 +25,7 @@ from skdpdyn.solvers.base import (
     step_constants,
     training_time,
 )
-from skdpdyn.solvers.batches import ELSE, STEPS, TAKES, Disjoint, Fresh, OneByOne, Run
-from skdpdyn.solvers.steps import descend
+from skdpdyn.solvers.batches import ELSE, TAKES, Disjoint, Fresh, OneByOne, Run
 
 Record = OnePass | CyclicBatches | WithoutReplacement
 _STRICTLY = 1 - 1e-9  # below the largest step: three of the theorems exclude it
@@ -49,7 +45,7 @@ class _Batches(NamedTuple):
     n_epochs: int
 
 
-class NoisySGD(Solver):
+class NoisySGD(StepSolver):
     """Noisy gradient descent on batches that releases its last iterate.
 
     From theta = 0: theta <- Proj(theta - step_size * (sum of the batch's gradients / batch_size +
@@ -204,22 +200,6 @@ class NoisySGD(Solver):
         self._check(kind, objective)
         run = self._one_pass if isinstance(kind, OneByOne) else self._in_batches
         return kind.records(objective, run(objective, budget, bound))
-
-    def solve(
-        self,
-        objective: Objective,
-        mechanism: Record,
-        rows: Rows,
-        *,
-        generator: Generator,
-        verbose: int = 0,
-    ) -> np.ndarray:
-        """See `Solver.solve`; on one thread, for batches are small."""
-        batches, steps = STEPS[type(mechanism)](mechanism, objective, generator)
-        if isinstance(mechanism, OnePass) and mechanism.stopping == "random":
-            verbose = 0  # the number of steps is never told
-        objective = replace(objective, exact=steps.needs_exact)
-        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
 
     def fitted_attributes(self, mechanism: Any) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: arrays with a number a step where the steps differ."""

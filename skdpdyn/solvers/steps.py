@@ -220,7 +220,7 @@ def _gradients(
 
 def _in_units(
     objective: Objective, rows: Rows, units: np.ndarray
-) -> Callable[[int, np.ndarray], np.ndarray]:
+) -> Callable[[int, np.ndarray], Sealed]:
     """Return the sum of gradients in a step at a point, of targets in the units of that step."""
     now: dict[float, Rows] = {}
 
