@@ -1417,6 +1417,24 @@ MUTATIONS = [
         "Levels(tuple(key for key in dict.fromkeys(map(key_of, values)) if key in found))",
         "tests/test_additive.py -k levels_are_bought",
     ),
+    Mutation(
+        "the parts of a fit may cost more than it declares",
+        "if cost and not (cost.mu <= self.declared_mu and cost.failure <= self.budget.failure):",
+        "if False:",
+        "tests/test_one_road.py -k ran_another",
+    ),
+    Mutation(
+        "what ran is not held against what was planned",
+        "    planned.check_spent(record)\n    forget_fit",
+        "    forget_fit",
+        "tests/test_one_road.py -k ran_another",
+    ),
+    Mutation(
+        "shares of a spending are more than the whole",
+        "if not total_of(self.shares.values()) <= _WHOLE:",
+        "if False:",
+        "tests/test_one_road.py -k beyond_the_budget",
+    ),
 ]
 
 

@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from scipy import sparse
 
 import skdpdyn
-from skdpdyn import PrivateLogisticRegression
-from skdpdyn.core.spending import TRAINING
+from skdpdyn import PrivateGAMClassifier, PrivateLogisticRegression
+from skdpdyn.core.sealed import Sealed
+from skdpdyn.core.spending import TRAINING, Share, Spending
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy import composition
+from skdpdyn.privacy import Budget, Composition, composition
 from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.values import Learning
@@ -125,3 +127,44 @@ def test_a_fit_hands_over_once_and_only_as_declared():
             assert learning.recipe is request.recipe.hands_over[reason]
         with pytest.raises(CalibrationError, match="please report this"):
             learning.hand_over(wrong)
+
+
+PLANNED = {
+    "steps": {"conditioning": None, "bounds": None},
+    "batches": {"conditioning": None, "bounds": None, "solver": "noisy_sgd"},
+    "random batches": {"solver": "dp_sgd"},
+    "a map": {"bounds": None},
+}
+"""Fits of which training is planned, or follows from what is bought."""
+
+
+@pytest.mark.parametrize("name", [*PLANNED, "curves"])
+def test_a_fit_that_ran_another_record_publishes_nothing(name, monkeypatch):
+    """Whoever calibrated it: here the last part of what ran had less noise than was planned."""
+    record = Spending.record
+
+    def louder(spending):
+        ran = record(spending)
+        if ran is None:  # so far
+            return None
+        parts = ran.mechanisms if isinstance(ran, Composition) else (ran,)
+        last = replace(parts[-1], noise_multiplier=0.9 * parts[-1].noise_multiplier)
+        return Composition((*parts[:-1], last), names=getattr(ran, "names", None))
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (300, 2))
+    made = PrivateGAMClassifier(bounds=(-1, 1)) if name == "curves" else None
+    model = made or PrivateLogisticRegression(**PLANNED[name])
+    model.set_params(classes=[False, True])
+    monkeypatch.setattr(Spending, "record", louder)
+    with pytest.raises(CalibrationError, match="cost more than it declares"):
+        model.fit(X, X[:, 0] > 0)
+    assert not hasattr(model, "privacy_")
+
+
+def test_shares_beyond_the_budget_release_nothing():
+    shares = {"one": Share(0.6), "other": Share(0.5)}
+    spending = Spending.seeded(Budget(1.0, 1e-6), shares, None)
+    with pytest.raises(CalibrationError, match=r"add up to 1\.1"):
+        spending.release("one", Sealed(1.0))
+    assert spending.record() is None

@@ -42,6 +42,7 @@ _WEAK_EPSILON = 20
 SEARCH_RELEASES = 6
 SEARCH_OCTAVES = 7
 _GRID = 64
+_WHOLE = 1 + 1e-9  # all shares of mu^2 together, and their rounding
 
 
 @dataclass(frozen=True)
@@ -216,8 +217,12 @@ class Spending:
         Raises
         ------
         CalibrationError
-            If the share has been spent.
+            If the share has been spent, or all shares are more than the budget.
         """
+        if not total_of(self.shares.values()) <= _WHOLE:
+            raise CalibrationError(
+                f"the shares of mu^2 add up to {total_of(self.shares.values()):g}, more than 1"
+            )
         if self._names.count(name) >= self.shares[name].n_releases:
             raise CalibrationError(f"the share of {name!r} is spent: please report this")
         multiplier = self.noise_multiplier(name)

@@ -145,8 +145,7 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
     planned = learning.plan
     request = learning.plan.request
     record = spending.record()
-    if planned.record is None:
-        planned.check_spent(record)
+    planned.check_spent(record)
     forget_fit(model)
     model._publish_plan(replace(planned, mechanism=record), request.facts.leaks, unit)
     ran = learning.recipe.attributes(request, learning.record, spending)
