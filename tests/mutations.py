@@ -1435,6 +1435,12 @@ MUTATIONS = [
         "if False:",
         "tests/test_one_road.py -k beyond_the_budget",
     ),
+    Mutation(
+        "sums of the terms of curves by BLAS",
+        "[..., -1]\n\n\n_so_far = [0]",
+        "[..., -1] if terms.ndim > 3 else terms @ np.ones(terms.shape[-1])\n\n\n_so_far = [0]",
+        "tests/test_spent.py -k 'tie_with and curves'",
+    ),
 ]
 
 

@@ -533,7 +533,7 @@ SCORED = {
 def test_rows_that_tie_with_an_edge_move_by_one_person(name):
     """Where all other rows tie, bits that follow the number of rows would move all of them."""
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(400, 5 if name == "curves" else 50))
+    X = rng.normal(size=(400, 50))
     y = np.digitize(X[:, 0], [-0.5, 0.5]) if "three" in name else (X[:, 0] > 0).astype(int)
     for run, tables in tied(SCORED[name], X, y):
         heard = []
