@@ -1324,12 +1324,6 @@ MUTATIONS = [
         "tests/test_sealed.py -k stay_in",
     ),
     Mutation(
-        "a mean row is weighed by the longest person there is",
-        "self.weighted_by(counts / self.most_rows)",
-        "self.weighted_by(counts / self.persons.largest)",
-        "tests/test_spent.py -k 'near and mean and row'",
-    ),
-    Mutation(
         "weights are divided by their largest and not by the bound",
         """    return np.clip(weights, low, high) / high
 """,
