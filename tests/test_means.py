@@ -8,6 +8,7 @@ from skdpdyn.core.rules import strength_of
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyUtilityWarning
+from skdpdyn.inference import private_regression
 from skdpdyn.linear_model import Numbers
 from skdpdyn.privacy import Budget
 from skdpdyn.training.cells import N_OCTAVES, TargetCells
@@ -144,3 +145,26 @@ def test_bounds_of_targets_that_seem_to_be_0_alone_warn():
     y = np.where(np.arange(10_000) < 10, 300.0, 0.0)
     with pytest.warns(PrivacyUtilityWarning, match="no target but 0"):
         assert bounds_of(y, 1, 0) == (-1, 1)
+
+
+@pytest.mark.parametrize("kind", ["outcome", "costs", "skewed"])
+def test_a_table_is_one_of_means(kind):
+    """Slopes are those of least squares without privacy, within their errors."""
+    X, y, target_bounds = table(kind)
+    plain = np.linalg.lstsq(np.column_stack([X, np.ones(N)]), y, rcond=None)[0]
+    off = []
+    for seed in range(6):
+        _, found = private_regression(
+            PrivateRidge(),
+            X,
+            y,
+            epsilon=2,
+            bounds=BOUNDS,
+            target_bounds=target_bounds,
+            robust=True,
+            random_state=seed,
+        )
+        off.append((found.params - plain) / found.bse)
+    off = np.array(off)
+    assert np.abs(off).max() < 4
+    assert np.all(np.abs(off.mean(axis=0)) < 1.5)

@@ -21,6 +21,8 @@ LOG_LOSS_SHARE = 0.3  # of an evaluation of more than two classes
 COORDINATES_SHARE = 0.15  # of a table, for coordinates in which rows are alike
 # Steps of a table. Early ones need to find the place only; the last ones measure
 CUT_SHARE = 0.003
+LOOK_SHARE = 0.045  # for counts of what lies beyond the limit, at two steps
+MOST_BIAS = 0.25  # of what is beyond it, over the deviation of the last gradient
 START_SHARE = 0.01
 LIMIT_SHARE = 0.006
 DISPERSION_SHARE = 0.03

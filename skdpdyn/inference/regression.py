@@ -228,9 +228,12 @@ PrivateRidge
     Notes
     -----
     Residuals of numbers and counts are cut off at twice their 95 % quantile, which is bought at
-    each step: at 3.9 standard deviations of normal errors. Where more are beyond it than noise
-    could be, it grows with the number of records, so that what is cut vanishes; the table says how
-    much that was. Few records whose errors have a long tail on one side move the intercept.
+    each step: at 3.9 standard deviations of normal errors. At two steps those beyond are counted,
+    in cells of the root of 2 times the size of the next, and the limit is raised until what is seen
+    beyond it moves the gradient by a quarter of its standard deviation at most. So coefficients are
+    those of the mean, also of mostly-zero outcomes, whose quantile is that of the zeros; the table
+    says how much is cut off. Few records whose errors have a long tail on one side move the
+    intercept.
 
     References
     ----------

@@ -18,6 +18,8 @@ from skdpdyn.core.rules import (
     DISPERSION_SHARE,
     GRADIENT_SHARES,
     LIMIT_SHARE,
+    LOOK_SHARE,
+    MOST_BIAS,
     SCORES_SHARE,
     START_SHARE,
     most_row_curvature,
@@ -50,7 +52,9 @@ CURVATURE = "curvature {}"
 LIMIT_QUANTILE = 0.95
 BEYOND = 2.0
 LEAST_COUNT = 2.0
-LONG_TAIL = 0.004  # part of residuals beyond the limit above which it grows
+LOOKS = 1, 2  # steps at which what lies beyond the limit is counted, in cells of sqrt 2
+_SEEN = 3.0  # deviations of the noise from which on a cell is more than noise
+_JOINED = 2.0  # the same of a cell that joins those within the limit, as tails do
 # A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
 # variance over that of what it hides, since curvature no longer tells where noise is small
 RARE = 5.0
@@ -280,7 +284,7 @@ def shares_of_scoring(
         if likelihood.limits:
             parts |= {
                 LIMIT.format(k): Share(LIMIT_SHARE, SEARCH_RELEASES),
-                CUT.format(k): Share(CUT_SHARE),
+                CUT.format(k): Share(LOOK_SHARE if k in LOOKS else CUT_SHARE),
             }
         parts |= {GRADIENT.format(k): Share(gradient)}
         parts |= {
@@ -438,18 +442,17 @@ class Scoring:
         self.spread = 1.0 if in_time else spread
         self.constant = coordinates.constant
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
-        self.growth = room_to_grow(strength, rows.shape[1])
+        growth = room_to_grow(strength, rows.shape[1])
         reach = most_row_curvature(strength, likelihood.n_outputs * rows.shape[1])
-        self.scored = ScoredRows(rows, coordinates, reach, self.growth, in_time)
+        self.scored = ScoredRows(rows, coordinates, reach, growth, in_time)
         self.usual = math.inf
         self.cut = None
-        self.has_long_tail = False
+        self.least_limit = 0.0
 
     def run(self) -> "Evidence":
         """Take all steps, and return their releases."""
         steps: list[tuple] = []
         likelihood = self.likelihood
-        grown = False
         theta = np.zeros((likelihood.n_outputs, self.scored.n_coordinates))
         if self.constant:
             start, self.usual = likelihood.start(self.rows, self.spending)
@@ -461,9 +464,9 @@ class Scoring:
                 residuals, self.rows, partial(self.spending.quantile, LIMIT.format(k))
             )
             if likelihood.limits:
-                steps = steps if self.has_long_tail == grown else []  # of the same limit alone
-                grown = self.has_long_tail
-                limit = self._grown(CUT.format(k), np.abs(residuals[:, 0]), limit)
+                before = self.least_limit
+                limit = self._limited(k, np.abs(residuals[:, 0]), limit)
+                steps = steps if self.least_limit == before else []  # of the same limit alone
             terms = bounded(residuals, limit)
             of_outputs = likelihood.curvature(raw, self.rows)
             if likelihood.n_outputs == 1:
@@ -490,14 +493,34 @@ class Scoring:
             scores = self._symmetric(SCORES, self.scored.scores(terms, limit, theta))
         return Evidence(steps, curvature, scores, self.spread, dispersion, is_rare, self.cut)
 
-    def _grown(self, name, distances, limit):
-        """Return the limit, larger where a long tail was seen, and buy the part beyond it."""
-        limit = min(limit * self.growth, self.likelihood.largest) if self.has_long_tail else limit
-        beyond = self.spending.release(name, self.scored.tally.sum(distances > limit)).value
-        noise = self.spending.noise_multiplier(name)
-        self.has_long_tail |= beyond > max(4 * noise, LONG_TAIL * self.rows.mass)
+    def _limited(self, k, distances, limit):
+        """Return the limit, no less than before, and buy what is beyond it."""
+        name = CUT.format(k)
+        tally = self.scored.tally
+        if k in LOOKS:
+            n_cells = max(math.ceil(2 * math.log2(self.likelihood.largest / limit)), 1)
+            edges = limit * 2.0 ** (np.arange(n_cells + 1) / 2)
+            cells = np.clip(np.searchsorted(edges, distances) - 1, 0, n_cells - 1)
+            counts = tally.by_place(distances > limit, cells, n_cells)
+            raised = self._least_limit(edges, *self.spending.release(name, counts))
+            self.least_limit = max(self.least_limit, raised)
+            return max(limit, self.least_limit)
+        limit = min(max(limit, self.least_limit), self.likelihood.largest)
+        beyond = self.spending.release(name, tally.sum(distances > limit)).value
         self.cut = min(max(beyond / self.rows.mass, 0.0), 1.0)
         return limit
+
+    def _least_limit(self, edges, counts, std):
+        """Return the least limit beyond which what is seen hardly biases the last gradient."""
+        joined = np.logical_and.accumulate(counts > _JOINED * std)
+        seen = np.where(joined | (counts > _SEEN * std), counts, 0.0)
+        middles = edges[:-1] * 2**0.25
+        excess = np.maximum(middles - edges[:, None], 0.0) @ seen
+        squares = self.rows.mass * (edges[0] / 4) ** 2 + seen @ middles**2
+        last = GRADIENT.format(len(self.likelihood.gradients) - 1)
+        noise = self.spending.adjacency.sum_sensitivity(1.0) * self.spending.noise_multiplier(last)
+        variance = squares + self.scored.square * (edges * noise) ** 2
+        return float(edges[np.argmax(excess <= MOST_BIAS * np.sqrt(variance))])
 
     def _largest(self, limit):
         """Return a bound on the curvature of a row: where outcomes are rare, of a usual one's."""
