@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skdpdyn import PrivateGAMRegressor, PrivateRidge
+from skdpdyn import PrivateGAMRegressor, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.local import LocalRows
@@ -168,3 +168,45 @@ def test_a_table_is_one_of_means(kind):
     off = np.array(off)
     assert np.abs(off).max() < 4
     assert np.all(np.abs(off.mean(axis=0)) < 1.5)
+
+
+def test_ranges_that_a_table_buys_have_room_and_its_schema_says_so():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.exp(rng.normal(size=20_000)), rng.uniform(90, 110, 20_000)])
+    y = 1 + 0.5 * X[:, 0] + rng.normal(size=20_000)
+    model, found = private_regression(PrivateRidge(), X, y, epsilon=2, random_state=0)
+    (low, high), around = (model.schema_.bounds[j] for j in range(2))
+    assert low == 0
+    assert high >= X[:, 0].max()
+    assert around[0] < 50
+    assert around[1] > 150
+    again, _ = private_regression(
+        PrivateRidge(), X, y, epsilon=2, schema=model.schema_, random_state=0
+    )
+    assert dict(again.schema_.bounds) == dict(model.schema_.bounds)  # nothing is widened twice
+    assert abs(found.params[0] - 0.5) < 4 * found.bse[0]
+
+
+def test_a_table_of_counts_is_maximum_likelihood_at_a_huge_budget():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=20_000).clip(-4, 4), rng.random(20_000) < 0.02])
+    y = rng.poisson(np.exp(-0.2 + X @ [0.8, 0.6]))
+    Z = np.column_stack([X, np.ones(len(X))])
+    plain = np.zeros(3)
+    for _ in range(30):
+        mean = np.exp(Z @ plain)
+        bend = (Z.T * mean) @ Z
+        plain += np.linalg.solve(bend, Z.T @ (y - mean))
+    _, found = private_regression(
+        PrivatePoissonRegressor(),
+        X,
+        y,
+        epsilon=1e6,
+        delta=1e-8,
+        bounds=[(-4, 4), (0, 1)],
+        target_bounds=(0, 60),
+        random_state=0,
+    )
+    errors = np.sqrt(np.diag(np.linalg.inv(bend)))
+    assert np.abs(found.params - plain).max() < 0.05 * errors.min()
+    np.testing.assert_allclose(found.bse / errors, 1, atol=0.01)

@@ -577,7 +577,8 @@ class _Fit:
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        form = replace(reading.form, columns=columns.table.columns)
+        room = rules.ROOM_OF_TABLES
+        form = replace(reading.form, columns=columns.table.columns, room=room)
         purchase = Purchase.of(model, *reading.shape, form, reading.y)
         shares = purchase.request.facts.spent
         if LEVELS in shares:

@@ -18,11 +18,12 @@ from skdpdyn.core.rules import (
     DISPERSION_SHARE,
     GRADIENT_SHARES,
     LIMIT_SHARE,
-    LOOK_SHARE,
+    LOOK_SHARES,
     MOST_BIAS,
     SCORES_SHARE,
     START_SHARE,
     most_row_curvature,
+    room_of_curvature,
     room_to_grow,
     strength_of,
 )
@@ -52,9 +53,8 @@ CURVATURE = "curvature {}"
 LIMIT_QUANTILE = 0.95
 BEYOND = 2.0
 LEAST_COUNT = 2.0
-LOOKS = 1, 2  # steps at which what lies beyond the limit is counted, in cells of sqrt 2
 _SEEN = 3.0  # deviations of the noise from which on a cell is more than noise
-_JOINED = 2.0  # the same of a cell that joins those within the limit, as tails do
+_JOINED = 1.5  # the same of a cell that joins those within the limit, as tails do
 # A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
 # variance over that of what it hides, since curvature no longer tells where noise is small
 RARE = 5.0
@@ -284,7 +284,7 @@ def shares_of_scoring(
         if likelihood.limits:
             parts |= {
                 LIMIT.format(k): Share(LIMIT_SHARE, SEARCH_RELEASES),
-                CUT.format(k): Share(LOOK_SHARE if k in LOOKS else CUT_SHARE),
+                CUT.format(k): Share(LOOK_SHARES.get(k, CUT_SHARE)),
             }
         parts |= {GRADIENT.format(k): Share(gradient)}
         parts |= {
@@ -448,6 +448,7 @@ class Scoring:
         self.usual = math.inf
         self.cut = None
         self.least_limit = 0.0
+        self.room = room_of_curvature(strength, likelihood.n_outputs * rows.shape[1])
 
     def run(self) -> "Evidence":
         """Take all steps, and return their releases."""
@@ -497,21 +498,22 @@ class Scoring:
         """Return the limit, no less than before, and buy what is beyond it."""
         name = CUT.format(k)
         tally = self.scored.tally
-        if k in LOOKS:
+        if k in LOOK_SHARES:
             n_cells = max(math.ceil(2 * math.log2(self.likelihood.largest / limit)), 1)
             edges = limit * 2.0 ** (np.arange(n_cells + 1) / 2)
             cells = np.clip(np.searchsorted(edges, distances) - 1, 0, n_cells - 1)
             counts = tally.by_place(distances > limit, cells, n_cells)
+            # the last look counts: before, residuals are those of a poor fit
             raised = self._least_limit(edges, *self.spending.release(name, counts))
-            self.least_limit = max(self.least_limit, raised)
-            return max(limit, self.least_limit)
+            self.least_limit = raised if raised > limit else 0.0
+            return raised
         limit = min(max(limit, self.least_limit), self.likelihood.largest)
         beyond = self.spending.release(name, tally.sum(distances > limit)).value
         self.cut = min(max(beyond / self.rows.mass, 0.0), 1.0)
         return limit
 
     def _least_limit(self, edges, counts, std):
-        """Return the least limit beyond which what is seen hardly biases the last gradient."""
+        """Return the limit of least bias and noise, of those that bias the last gradient little."""
         joined = np.logical_and.accumulate(counts > _JOINED * std)
         seen = np.where(joined | (counts > _SEEN * std), counts, 0.0)
         middles = edges[:-1] * 2**0.25
@@ -519,13 +521,14 @@ class Scoring:
         squares = self.rows.mass * (edges[0] / 4) ** 2 + seen @ middles**2
         last = GRADIENT.format(len(self.likelihood.gradients) - 1)
         noise = self.spending.adjacency.sum_sensitivity(1.0) * self.spending.noise_multiplier(last)
-        variance = squares + self.scored.square * (edges * noise) ** 2
-        return float(edges[np.argmax(excess <= MOST_BIAS * np.sqrt(variance))])
+        of_noise = self.scored.square * (edges * noise) ** 2
+        is_small = excess <= MOST_BIAS * np.sqrt(squares + of_noise)
+        return float(edges[np.argmin(np.where(is_small, excess**2 + of_noise, np.inf))])
 
     def _largest(self, limit):
         """Return a bound on the curvature of a row: where outcomes are rare, of a usual one's."""
         usual = RARE * self.usual * (1 + self.scored.in_time)  # a person has several rows in time
-        return min(self.likelihood.largest_curvature(limit), usual)
+        return min(self.likelihood.largest_curvature(limit * self.room**0.5), usual * self.room)
 
     def _symmetric(self, name, products):
         return Moment(*self.spending.symmetric(name, products))

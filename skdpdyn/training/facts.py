@@ -26,7 +26,7 @@ from skdpdyn.privacy import Budget
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.training.additive import kept
 from skdpdyn.training.parts import CLASS_COUNTS, FALSE, LEVELS, warn_of_others
-from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
+from skdpdyn.training.ranges import bought_ranges, shares_of_ranges, widened
 from skdpdyn.training.reading import Reading
 from skdpdyn.training.targets import N_CELLS, Numbers, Targets, cells_of_labels, numbers_of
 from skdpdyn.training.values import Facts
@@ -139,6 +139,7 @@ class TargetRange(Fact):
     """Bounds of targets that are numbers: the range of a column of one number a record."""
 
     targets: Numbers
+    room: float = 1.0
     name = "target_bounds"
 
     def shares(self, strength):
@@ -149,7 +150,8 @@ class TargetRange(Fact):
 
     def buy(self, reading, facts, spending):
         """See `Fact.buy`."""
-        return replace(facts, target=self.range_of(reading.rows(numbers_of), spending))
+        pair = self.range_of(reading.rows(numbers_of), spending)
+        return replace(facts, target=self.targets.usable(*widened(pair, self.room)))
 
     def range_of(self, rows: Rows, spending: Spending) -> tuple[float, float]:
         """Return the bounds that are bought of the targets of rows."""
@@ -218,6 +220,7 @@ class TableBounds(Fact):
     """Bounds of columns of a table, one column at a time: missing values count nowhere."""
 
     places: Sequence[int]
+    room: float = 1.0
     name = "bounds"
 
     def shares(self, strength):
@@ -235,6 +238,7 @@ class TableBounds(Fact):
 
         pairs = bought_ranges(of_octaves, parts, spending, reading.shape[0])
         columns = list(facts.columns)
+        pairs = np.array([widened(pair, self.room) for pair in pairs.tolist()])
         pairs = _in_whole_days(pairs, [columns[j].kind for j in self.places])
         for j, (low, high) in zip(self.places, pairs.tolist(), strict=True):
             columns[j] = NumberColumn(low, high, kind=columns[j].kind)

@@ -254,7 +254,8 @@ def _with_target(model, form, facts, pays, y, is_read):
     if given is not None:
         return replace(facts, target=given), ()
     if targets.may_buy(model, form.of_y) and (pays or not is_read):
-        buyer = TargetRange(targets) if targets.clips else ClassLabels(targets)
+        room = 1.0 if targets.takes_exposure else form.room  # the unit of counts follows from it
+        buyer = TargetRange(targets, room) if targets.clips else ClassLabels(targets)
         return replace(facts, target=targets.placeholder), (buyer,) * pays
     if not is_read:
         return facts, ()
@@ -265,7 +266,7 @@ def _with_target(model, form, facts, pays, y, is_read):
 def _with_columns(model, form, facts, n_features):
     """Return facts with those of columns, and the buyers of those that are left open."""
     if facts.columns is not None:
-        return facts, of_open_columns(facts.columns)
+        return facts, of_open_columns(facts.columns, form.room)
     pairs = _given_pairs(model, form, n_features)
     if pairs is None:
         return facts, ()
@@ -273,11 +274,11 @@ def _with_columns(model, form, facts, n_features):
     return replace(facts, ranges=ranges.placeholder), (ranges,) * bool(np.isnan(pairs).any())
 
 
-def of_open_columns(columns: Any) -> tuple[Fact, ...]:
-    """Return the buyers of open facts of the columns of a table."""
+def of_open_columns(columns: Any, room: float = 1.0) -> tuple[Fact, ...]:
+    """Return the buyers of open facts of the columns of a table, and of ranges with some room."""
     numbers = [j for j, column in enumerate(columns) if isinstance(column, OpenNumbers)]
     levels = [j for j, column in enumerate(columns) if isinstance(column, OpenLevels)]
-    return (TableBounds(numbers),) * bool(numbers) + (ColumnLevels(levels),) * bool(levels)
+    return (TableBounds(numbers, room),) * bool(numbers) + (ColumnLevels(levels),) * bool(levels)
 
 
 def _given_pairs(model, form, n_features):

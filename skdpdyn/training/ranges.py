@@ -13,7 +13,7 @@ the second release measures what the first did.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import ndtri
@@ -83,6 +83,22 @@ def bought_ranges(
     """
     ranges = _found(octaves, parts, spending, n_records, LARGEST_POWER[dtype], names, of_targets)
     return ranges if of_targets else np.where(np.isnan(ranges), [-1.0, 1.0], ranges)
+
+
+def widened(pair: Sequence[float], room: float) -> tuple[float, float]:
+    """Return a range that is that many times as wide; an end at 0 stays.
+
+    Examples
+    --------
+    >>> from skdpdyn.training.ranges import widened
+    >>> widened((0.0, 16.0), 8.0), widened((90.0, 110.0), 2.0)
+    ((0.0, 128.0), (80.0, 120.0))
+    """
+    low, high = pair
+    more = (high - low) * (room - 1) / (1 if 0 in (low, high) else 2)
+    largest = 2.0 ** LARGEST_POWER["float64"]
+    low = max(low - more, -largest) if low else low
+    return low, min(high + more, largest) if high else high
 
 
 def _found(octaves, parts, spending, n_records, power, names, of_targets):

@@ -241,6 +241,8 @@ class Form:
         Whether all rows of persons weigh the same, not 1/k.
     kinds : tuple of str or None
         What columns hold, see `skdpdyn.core.columns`; None: numbers, or what ``columns`` say.
+    room : float
+        How many times as wide as what is seen ranges are that are bought.
     """
 
     is_sparse: bool = False
@@ -250,6 +252,7 @@ class Form:
     of_y: str = ""
     equal_rows: bool = False
     kinds: tuple[str, ...] | None = None
+    room: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
