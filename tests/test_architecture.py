@@ -73,7 +73,7 @@ LAYERS = {
     (8, 2): "training/additive training/parameters training/start",
     (8, 3): "training/values",
     (8, 4): "training/reading",
-    (8, 5): "training/parts",
+    (8, 5): "training/parts training/silent",
     (8, 5, 5): "training/residuals training/slope training/line",
     (8, 6): "training/counts training/recipe",
     (8, 7): "training/plan",

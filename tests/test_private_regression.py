@@ -530,12 +530,12 @@ def test_columns_of_text_alone_may_all_be_pooled():
     _, found = private_regression(
         model, frame, TARGETS["logistic"], epsilon=0.5, categories="auto", **options
     )
-    assert found.names == ("other (pooled)", "intercept")
+    assert found.names == ("id: other (pooled)", "side: other (pooled)", "intercept")
     groups = np.arange(N) // 2
     _, found = private_regression(
         model, frame, TARGETS["logistic"], epsilon=15.0, categories="auto", groups=groups, **options
     )
-    assert found.names == ("side: l", "intercept")
+    assert found.names == ("id: other (pooled)", "side: l", "intercept")
     assert "id: other" in str(found)
 
 

@@ -38,7 +38,9 @@ _OF_POLARS = {
     "Null": OBJECTS,
 }
 _SINGLE = re.compile(r"bool.*|u?int(8|16)\b.*|halffloat.*|float16.*", re.IGNORECASE).fullmatch
-_IS_NUMERIC = re.compile(r"(Sparse\[)?(bool|u?int\d+|float\d+)\b.*").fullmatch  # numpy's names
+_IS_NUMERIC = re.compile(  # numpy's names, and what scikit-learn keeps sparse
+    r"bool|u?int\d+|float\d+|Sparse\[.*, (0|0\.0|False)\]"
+).fullmatch
 _FLOATS = "float32", "float", "float[pyarrow]"  # names of single precision
 _LARGEST = 2**53  # floats hold all smaller integers
 _MOST_DIGITS = 17
@@ -184,17 +186,15 @@ class Frame:
         return list(range(len(self.kinds))) if self.names is None else self.names
 
     def said(self, types: Mapping[Any, str]) -> "Frame":
-        """Return the same columns, of which some hold what a schema says; dates are numbers, too.
+        """Return the same columns with the kinds that a schema says; dates are numbers, too.
 
         Parameters
         ----------
         types : mapping
             Columns and what they hold, of `TYPES`.
         """
-        kinds = [types.get(key, kind) for key, kind in zip(self.keys, self.kinds, strict=True)]
-        both = zip(kinds, self.kinds, strict=True)
-        kinds = [own if (kind, own) == (NUMBER, DATE) else kind for kind, own in both]
-        return replace(self, kinds=kinds)
+        kinds = zip(self.keys, self.kinds, strict=True)
+        return replace(self, kinds=[_said(types.get(key, own), own) for key, own in kinds])
 
     def named(self, *kinds: str) -> str:
         """Return the columns of some kinds with their types, as errors name them."""
@@ -246,6 +246,12 @@ class Frame:
         others = [type_ for type_ in self.types if not _SINGLE(type_)]
         is_single = others and all(type_.lower() in _FLOATS for type_ in others)
         return np.float32 if is_single else np.float64
+
+
+def _said(said, own):
+    """Return the kind of a column, by the one that is said and its own."""
+    stays = own == REFUSED or (said, own) == (NUMBER, DATE) or (said != TEXT and own == INTERVALS)
+    return own if stays else said
 
 
 def said_types(types: Mapping[Any, str] | None, bounds: Any) -> dict[Any, str]:

@@ -183,7 +183,8 @@ def _told(
 
     Levels with less than ``least`` of the records are pooled. Where noise of a cell, ``seen``,
     hides them all together, they count as the reference, which names them: too few records to move
-    other coefficients by more than noise does.
+    other coefficients by more than noise does. A column of which nothing else is told has a dummy
+    of no cell.
     """
     labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
     reference = int(np.argmax(parts))
@@ -193,6 +194,8 @@ def _told(
     if is_frequent.any() and parts[rare].sum() >= seen * math.sqrt(len(rare)):
         dummies[f"{key}: {POOLED}"] = rare
         return labels[reference], dummies
+    if not dummies:  # a row without an answer
+        dummies[f"{key}: {POOLED}"] = []
     hidden = [str(column.levels[k]) for k in rare if k < len(column.levels) and k != reference]
     names = hidden[:MOST_NAMED] + [f"{len(hidden) - MOST_NAMED} more"] * (len(hidden) > MOST_NAMED)
     return " or ".join([labels[reference], *names]), dummies

@@ -39,7 +39,6 @@ from skdpdyn.inference.histories import MOST_ROWS
 from skdpdyn.inference.levels import (
     COUNTS_OF_LEVELS,
     LEVELS_SHARE,
-    POOLED,
     ChosenLevels,
     TableCells,
     column_of,
@@ -70,6 +69,7 @@ from skdpdyn.training.parameters import check_equal_rows, weights_in_fit
 from skdpdyn.training.parts import LEVELS, counted_classes
 from skdpdyn.training.purchase import Purchase, schema_of
 from skdpdyn.training.reading import Beside, Reading, read
+from skdpdyn.training.silent import columns_without_levels, warn_of_silent
 from skdpdyn.training.sources import sources_of
 from skdpdyn.training.targets import Target, residual_limit, scaling
 from skdpdyn.training.values import Facts
@@ -513,9 +513,6 @@ class Columns:
             names = [*self.cells.names, *levels.names]
             dummies = levels.columns(codes)
             one_hot = levels.one_hot(len(bounds))
-            if not names:  # all levels are pooled
-                names = [POOLED]
-                dummies = [np.zeros(len(codes))]
             missing = self._used(reading)[:, : len(bounds)]
             of_numbers = np.where(missing > 0, bounds.mean(axis=1), rows.X[:, : len(bounds)])
             bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
@@ -645,6 +642,8 @@ class _Fit:
         model.schema_ = schema_of(
             model, self.facts, model.family.targets.parameter, self.columns.keys(model)
         )
+        model.silent_columns_ = columns_without_levels(self.facts.columns, self.columns.keys(model))
+        warn_of_silent(model.silent_columns_)
         model.intercept_scaling_ = float(intercept)  # names follow from it
         units, shift = self._units(columns, coordinates)
         n_numbers = 0 if self.columns.cells is None else len(self.columns.cells.names)

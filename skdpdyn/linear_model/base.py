@@ -98,6 +98,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         ``X @ coef_.T + intercept_`` for rows that the map does not shorten: those of norm at most
         ``radius`` whose norm after ``weights`` is at most ``norm``. Longer rows, and all sparse
         rows, are scaled to that norm. None: rows are scaled into the ball of radius ``data_norm``.
+    silent_columns_ : dict
+        Columns that tell nothing, and what shows it of what was bought: free of charge.
     ranges_ : ndarray of shape (n_features, 2) or None
         Ranges of the columns, public once they are bought: ``coef_`` is in units of X inside them,
         and predictions clip to them. ``conditioning_`` is of columns brought to [-1, 1] by them.

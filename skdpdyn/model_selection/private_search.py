@@ -65,6 +65,7 @@ from skdpdyn.training.purchase import (
     schema_of,
 )
 from skdpdyn.training.reading import Beside, read
+from skdpdyn.training.silent import columns_without_levels, warn_of_silent
 from skdpdyn.training.targets import as_labels, exposures
 
 
@@ -395,6 +396,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         scores = spending.release(SCORE, exact).value
         forget_fit(self)
         self._publish_plan(ran, known.leaks, unit)
+        names = getattr(base, "feature_names_in_", range(len(known.columns or ())))
+        warn_of_silent(columns_without_levels(known.columns or (), names))
         self.n_samples_ = n_samples
         self.bought_ = known.parts_of_mu
         self.schema_ = schema_of(base, known, base.family.targets.parameter)

@@ -35,6 +35,7 @@ from skdpdyn.exceptions import (
 )
 from skdpdyn.privacy import privacy_report, tightest
 from skdpdyn.privacy.checks import quoted
+from skdpdyn.privacy.display import code_span
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.training.sources import facts_of, given_to, leaks_of, sources_of
@@ -333,13 +334,13 @@ def _frame_of_numbers(X, said):
 
 
 def kinds_of(estimator: Any, X: Any) -> tuple[str, ...] | None:
-    """Return what the columns of rows of numbers in a fit hold; None: of an array, of numbers."""
+    """Return the kinds of columns of rows of numbers in a fit; None: all are plain numbers."""
     frame = _frame_of_numbers(X, _said_of(estimator, True))
     return None if frame is None or frame.is_plain else tuple(frame.kinds)
 
 
 def read_frame(estimator: Any, X: Any, reset: bool) -> Frame:
-    """Return the columns of a table as they are, with what they hold; errors quote no record.
+    """Return the columns of a table as they are, with their kinds; errors quote no record.
 
     Parameters
     ----------
@@ -369,7 +370,7 @@ def read_frame(estimator: Any, X: Any, reset: bool) -> Frame:
 
 
 def _checked_source(estimator, X, *y):
-    """Return X, a list of rows as an array, or refuse what neither numpy nor a frame can hold."""
+    """Return X, a list of rows as an array, or refuse rows that are read elsewhere."""
     refuse_rows(X)
     refuse_collections(estimator, X, *y)
     refuse_unreadable(X, *y)
@@ -586,7 +587,11 @@ class PrivateEstimatorMixin:
 
     def _bought_facts(self):
         """Name the facts that were bought, and the part of the budget of each."""
-        return lines_of_facts(getattr(self, "bought_", {}))
+        silent = getattr(self, "silent_columns_", {}).items()
+        return (
+            *lines_of_facts(getattr(self, "bought_", {})),
+            *(f"columns that tell nothing: {code_span(name)}, {why}" for name, why in silent),
+        )
 
     def _sources(self):
         """Return the releases that came in by parameters, and models that are not private."""

@@ -26,6 +26,7 @@ from skdpdyn.training.base import described, lines_of_facts, silent_arithmetic
 from skdpdyn.training.facts import ClassLabels, Fact, TargetRange
 from skdpdyn.training.purchase import of_open_columns, schema_of, strength_of
 from skdpdyn.training.reading import Beside, read
+from skdpdyn.training.silent import columns_without_levels, warn_of_silent
 from skdpdyn.training.sources import leaks_of
 from skdpdyn.training.targets import Labels, Numbers
 from skdpdyn.training.values import Facts, Family
@@ -211,6 +212,8 @@ def complete_schema(
         with buying(spending, shares, n_samples, records) as plan:
             for fact in open_facts:
                 facts = fact.buy(reading, facts, spending)
+    names = getattr(model, "feature_names_in_", range(len(facts.columns)))
+    warn_of_silent(columns_without_levels(facts.columns, names))
     parameter = "target_bounds" if isinstance(facts.target, tuple) else "classes"
     found = schema_of(model, facts, parameter)
     found = found if schema is None else schema | found

@@ -21,6 +21,7 @@ from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.plan import plan_of, request_of
 from skdpdyn.training.purchase import Purchase, schema_of
 from skdpdyn.training.reading import Beside, Reading, read
+from skdpdyn.training.silent import silent_columns, warn_of_silent
 from skdpdyn.training.values import Learning, Plan
 
 
@@ -153,6 +154,8 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
         setattr(model, name, value)
     _publish_parameters(model, learning)
     model.schema_ = schema_of(model, request.facts, request.family.targets.parameter)
+    model.silent_columns_ = silent_columns(model)
+    warn_of_silent(model.silent_columns_)
 
 
 def _public(learning):

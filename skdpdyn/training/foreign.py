@@ -193,6 +193,8 @@ def rows_at(X: Any, positions: Any) -> Any:
 def _rows_at(X, positions):
     if hasattr(X, "iloc"):
         return X.iloc[positions]
+    if hasattr(X, "take") and hasattr(X, "schema") and not hasattr(X, "get_columns"):  # of pyarrow
+        return X.take(np.arange(X.shape[0])[positions])
     if isinstance(X, (list, tuple)):
         return X[positions] if isinstance(positions, slice) else [X[index] for index in positions]
     return X[positions]
