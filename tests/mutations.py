@@ -1156,6 +1156,12 @@ MUTATIONS = [
         "tests/test_additive.py -k cell",
     ),
     Mutation(
+        "noise of cells that nobody is in is told",
+        "kept[cells] = np.where(is_empty, 0.0,",
+        "kept[cells] = np.where(is_empty, 1.0,",
+        "tests/test_additive.py -k nobody",
+    ),
+    Mutation(
         "a categorical's own list counts as what occurs",
         "occur = np.bincount(of_values, minlength=len(keys)) > 0",
         "occur = np.bincount(of_values, minlength=len(keys)) >= 0",

@@ -141,8 +141,9 @@ def test_what_is_said_of_cells_adds_up_to_the_raw_prediction(rich, has_tables, m
             np.testing.assert_allclose(found, expected, rtol=1e-7)
         check_lengths(one, other)
     if rich:
+        counts = np.ones(expansion.n_cells, dtype=bool)
         with pytest.raises(ValueError, match="mixes features of two blocks"):
-            Lookups(expansion, given, expansion.cells(coef)[None], centre[None], ())
+            Lookups(expansion, given, expansion.cells(coef)[None], centre[None], counts)
     np.testing.assert_allclose(
         opened(one.column_sums(1.0)), opened(other.column_sums(1.0)), atol=1e-12
     )
@@ -403,6 +404,30 @@ def test_expanded_rows_are_never_all_in_memory():
     expanded = len(X) * model.expansion_.n_features * 8
     assert rules.expands(1e9, 10)
     assert peak < min(0.3 * X.nbytes + 24 * len(X) + 8 * len(X) + 3e7, expanded / 4)
+
+
+def test_numbers_of_cells_that_nobody_is_in_are_not_told():
+    """The first record with a new level, or a gap, is predicted as others are; seeded."""
+    levels = {"w": ["x", "y", "z", "new"]}
+    rng = np.random.default_rng(0)
+    n_near = 0
+    for seed in range(5):
+        X = pd.DataFrame({"a": rng.uniform(0, 100, 8000), "b": rng.uniform(0, 100, 8000)})
+        X["w"] = rng.choice(["x", "y", "z"], 8000)
+        y = rng.random(8000) < 0.05 + 0.3 * X["a"] / 100 + 0.1 * (X["w"] == "z")
+        model = PrivateGAMClassifier(1.0, bounds=(0, 100), categories=levels, classes=[False, True])
+        model.set_params(random_state=seed).fit(X, y)
+        kept = model.kept_parts_[-6:]
+        assert np.all(kept[:3] > 0.7)
+        people = X[:300]
+        risk = np.mean([model.predict_proba(people.assign(w=one))[:, 1] for one in "xyz"], axis=0)
+        for change in ({"w": "new"}, {"w": "elsewhere"}, {"w": None}):
+            moved = model.predict_proba(people.assign(**change))[:, 1]
+            n_near += 0.8 < np.median(moved / risk) < 1.25
+        scores = model.decision_function(people.assign(w="new"))
+        same = model.to_sklearn().decision_function(people.assign(w="new"))
+        np.testing.assert_allclose(scores, same, atol=1e-9)
+    assert n_near >= 14
 
 
 # --- private levels -------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Any
@@ -68,7 +68,7 @@ class Coded:
 
 
 def tables_of_squares(
-    expansion: Expansion, row_map: RowMap, fixed: Collection[int] = (), products: bool = True
+    expansion: Expansion, row_map: RowMap, counts: np.ndarray | None = None, products: bool = True
 ) -> Iterator[tuple[np.ndarray, dict[int, np.ndarray]]]:
     """Yield tables of squared lengths of rows under a map, but for the lowest products of pairs.
 
@@ -81,8 +81,8 @@ def tables_of_squares(
         Tables of features.
     row_map : RowMap
         The map, which mixes no features beyond those of each block.
-    fixed : collection of int, default=()
-        Columns that count as if they were at the map's centre.
+    counts : ndarray of bool of shape (n_cells,) or None, default=None
+        Whether a cell counts; others are as if they were at the map's centre. None: all count.
     products : bool, default=True
         Whether products of pairs beyond the lowest count.
     """
@@ -91,14 +91,16 @@ def tables_of_squares(
     slices = expansion.slices
     moved = []
     if not row_map.is_diagonal:
-        moved = moved_tables(expansion, row_map, fixed)
+        moved = moved_tables(expansion, row_map, counts)
         gram = row_map.block(expansion.blocks[0])
         gram = gram.T @ gram
     for i in range(len(expansion.columns)):
         if row_map.is_diagonal:
             part = slices[i]
             squares = np.square(row_map.weights[part])
-            alone = weighted_squares(expansion.tables[i], centre[part], squares) * (i not in fixed)
+            alone = weighted_squares(expansion.tables[i], centre[part], squares)
+            if counts is not None:
+                alone = alone * counts[expansion.starts[i] : expansion.starts[i + 1]]
         else:
             alone = np.sum(moved[i] @ gram[slices[i], slices[i]] * moved[i], axis=1)
         of_two = {}
@@ -112,16 +114,19 @@ def tables_of_squares(
 
 
 def moved_tables(
-    expansion: Expansion, row_map: RowMap, fixed: Collection[int] = ()
+    expansion: Expansion, row_map: RowMap, counts: np.ndarray | None = None
 ) -> list[np.ndarray]:
-    """Return tables of features of columns less their centre; 0 where a column is ``fixed``."""
+    """Return tables of features of columns less their centre; 0 where a cell does not count."""
     centre = centre_of(expansion, row_map)
     parts = zip(expansion.tables, expansion.slices, strict=False)
-    dense = (
+    dense = [
         (table.toarray() if sparse.issparse(table) else table) - centre[part]
         for table, part in parts
-    )
-    return [table * (j not in fixed) for j, table in enumerate(dense)]
+    ]
+    if counts is None:
+        return dense
+    of_columns = np.split(counts[:, None], expansion.starts[1:-1])
+    return [table * of_column for table, of_column in zip(dense, of_columns, strict=True)]
 
 
 def centre_of(expansion: Expansion, row_map: RowMap) -> np.ndarray:

@@ -9,7 +9,6 @@ A sum has one order, whatever the number of rows. Compiled code adds many rows, 
 same to the bit where none is on disk.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -85,8 +84,8 @@ class Lookups:
         Numbers of each cell and product, for each output.
     centres : ndarray of shape (n_outputs, n_terms)
         Contribution of each term at the map's centre.
-    fixed : collection of int
-        Columns that shorten no row.
+    counts : ndarray of bool of shape (n_cells,)
+        Whether a cell can shorten a row.
 
     Attributes
     ----------
@@ -109,7 +108,7 @@ class Lookups:
         row_map: RowMap,
         weights: np.ndarray,
         centres: np.ndarray,
-        fixed: Collection[int],
+        counts: np.ndarray,
     ) -> None:
         if mixes_blocks(expansion, row_map):
             raise ValueError("row_map mixes features of two blocks: give one that a fit learnt")
@@ -118,7 +117,7 @@ class Lookups:
         self._norm = row_map.norm
         self._starts = expansion.starts.astype(np.int64)
         self._row_map = row_map
-        self._fixed = fixed
+        self._counts = counts
         self.constants = centres.sum(axis=1)
         self._is_wide = is_wide(expansion, row_map.is_diagonal)
         self._few = 0 if self._is_wide else _FEW
@@ -142,7 +141,7 @@ class Lookups:
         tables = {}
         if self._is_wide and not self._row_map.is_diagonal:
             return None
-        squares = tables_of_squares(expansion, self._row_map, self._fixed, not self._is_wide)
+        squares = tables_of_squares(expansion, self._row_map, self._counts, not self._is_wide)
         for i, (of_one, of_two) in enumerate(squares):
             alone.append(of_one)
             tables |= {(i, j): table[None] for j, table in of_two.items() if np.any(table)}
@@ -150,7 +149,7 @@ class Lookups:
 
     def _of_features(self):
         """Return the features of columns at their cells, less their centre, and their triangle."""
-        tables = moved_tables(self._expansion, self._row_map, self._fixed)
+        tables = moved_tables(self._expansion, self._row_map, self._counts)
         firsts = np.cumsum([0, *(table.size for table in tables[:-1])])
         ends = np.cumsum([table.shape[1] for table in tables])
         features = np.concatenate([table.ravel() for table in tables])
@@ -433,6 +432,6 @@ def lookups_of(owner: Any, objects: tuple, values: tuple, explainer: Any) -> Loo
     ):
         return kept[2]
     of = explainer()
-    tables = Lookups(of.expansion_, of.row_map, of.weights, of.centres, of.fixed)
+    tables = Lookups(of.expansion_, of.row_map, of.weights, of.centres, of.counts)
     CACHE[owner] = objects, tuple(map(np.copy, values)), tables
     return tables

@@ -280,7 +280,7 @@ class _TermsGraph:
         self._opset = opset
         self._tables = Lookups(
             *(explainer.expansion_, explainer.row_map),
-            *(explainer.weights, explainer.centres, explainer.fixed),
+            *(explainer.weights, explainer.centres, explainer.counts),
         )
         self._codes = self._cells(inputs)
 

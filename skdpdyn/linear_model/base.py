@@ -489,10 +489,14 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         weight = weights_in_fit(self, not_taken)
         with all_or_nothing(self, X, y, groups, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, equal_rows, weight=weight))
+            model._settle()
         if isinstance(X, np.ndarray) or hasattr(X, "iloc"):
             self._prepare(np.dtype(getattr(X, "dtype", np.float64)))
         remember_rows(self, X)
         return self
+
+    def _settle(self):
+        """Set the numbers that follow from the released ones: none of linear models."""
 
     @staticmethod
     def _prepare(dtype):

@@ -28,7 +28,7 @@ from skdpdyn.linear_model.poisson import (
     score_of_rates,
 )
 from skdpdyn.linear_model.ridge import PrivateRidge
-from skdpdyn.linear_model.shapes import Shape, importances_of, shapes_of
+from skdpdyn.linear_model.shapes import Shape, importances_of, kept_parts, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.training.additive import expand, monotonic, read_cells
@@ -62,6 +62,9 @@ class AdditiveModel(PrivateLinearModel):
         Intercept, of expanded rows whose features are 0.
     conditioning_ : FittedConditioning
         The released map of expanded rows.
+    kept_parts_ : ndarray of shape (n_cells,)
+        Part of each cell's number that predictions keep: less of levels and missing values that
+        few records have, 0 of those that nobody has, as released numbers show.
     """
 
     expansion_: Expansion
@@ -162,7 +165,23 @@ class AdditiveModel(PrivateLinearModel):
                 raise ValueError("monotonic_cst needs two classes, or a regression")
             curve = slice(expansion.starts[j], expansion.starts[j + 1] - 1)
             weights[0, curve] = _isotonic(weights[0, curve], sign)
+        sizes = np.diff(expansion.starts)
+        centres = np.repeat(self._centres()[:, : sizes.size], sizes, axis=1)
+        numbers = weights[:, : expansion.n_cells]
+        numbers[:] = centres + (numbers - centres) * self.kept_parts_
         return weights
+
+    def _counted(self):
+        """Return whether each cell can shorten a row: none of monotone columns, nor empty ones."""
+        starts = self.expansion_.starts
+        counts = self.kept_parts_ > 0
+        for j in monotonic(self, len(self.expansion_.columns)):
+            counts[starts[j] : starts[j + 1]] = False
+        return counts
+
+    def _settle(self):
+        """Set the numbers that follow from the released ones."""
+        self.kept_parts_ = kept_parts(self)
 
     def _explainer(self):
         """Return the step that turns rows into the contribution of each term."""
@@ -172,7 +191,7 @@ class AdditiveModel(PrivateLinearModel):
             self.conditioning_.row_map,
             self._weights(),
             self._centres(),
-            tuple(monotonic(self, len(self.expansion_.columns))),
+            self._counted(),
             self.bounds,
             self.categories,
         )
@@ -370,8 +389,8 @@ class Explainer(TransformerMixin, BaseEstimator):
         What each output says of each cell.
     centres : ndarray of shape (n_outputs, n_terms)
         What each term adds at the map's centre.
-    fixed : tuple of int
-        Monotone columns, which shorten no row.
+    counts : ndarray of bool of shape (n_cells,)
+        Whether a cell can shorten a row: none of monotone columns, none that nobody is in.
     bounds, categories : object
         Parameters of the model.
 
@@ -391,7 +410,7 @@ class Explainer(TransformerMixin, BaseEstimator):
         row_map: Any,
         weights: Any,
         centres: Any,
-        fixed: Any,
+        counts: Any,
         bounds: Any,
         categories: Any,
     ) -> None:
@@ -399,7 +418,7 @@ class Explainer(TransformerMixin, BaseEstimator):
         self.row_map = row_map
         self.weights = weights
         self.centres = centres
-        self.fixed = fixed
+        self.counts = counts
         self.bounds = bounds
         self.categories = categories
 
@@ -431,8 +450,9 @@ class Explainer(TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_outputs * n_terms)
         """
-        objects = self.expansion_, self.row_map, self.fixed
-        tables = lookups_of(self, objects, (self.weights, self.centres), lambda: self)
+        objects = self.expansion_, self.row_map
+        values = self.weights, self.centres, self.counts
+        tables = lookups_of(self, objects, values, lambda: self)
         terms = tables.each(cells_of(self, X, tables))
         return terms.reshape(len(terms), -1)
 
@@ -731,6 +751,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             raise ValueError(_EXPOSURE)
         with all_or_nothing(self, X, y, groups, exposure, weight) as model, silent_arithmetic():
             fit(model, X, y, Beside(groups, unit, equal_rows, exposure, weight))
+            model._settle()
         remember_rows(self, X)
         return self
 

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.core.expansion import NumberColumn, weighted_squares
+from skdpdyn.core.expansion import Levels, NumberColumn, weighted_squares
 from skdpdyn.core.spending import training_of
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.training.base import distinct
 from skdpdyn.training.conditioning import moments_of
+from skdpdyn.training.silent import std_of_mean
 
+_SEEN = 3.0  # deviations of noise from which on records are in a cell
+_LIKE_EMPTY = 0.75  # part of a column's largest noise that cells without records have
 _N_CURVATURES = 200  # at which the noise of training is looked at
 _N_POINTS = 32  # of a pair's grid, in each direction
 _LONGEST = 1.9  # largest curvature that steps allow for, over the reciprocal of a step
@@ -100,6 +103,34 @@ def shapes_of(model: Any) -> dict[str, Shape]:
                 errors[kind] = np.broadcast_to(error, value.shape).reshape(size)
         shapes[name] = Shape(name, grid, value.reshape(size), missing, **errors)
     return shapes
+
+
+def kept_parts(model: Any) -> np.ndarray:
+    """Return the part of the number of each cell that is kept, by what a fit released.
+
+    Numbers of levels, and of missing values, have a prior deviation of about 1 on the scale of raw
+    predictions: they are multiplied by 1 / (1 + e^2), e the noise that training brought. Where the
+    released mean shows nobody in a cell, and its noise is about that of cells without records, 0.
+    """
+    expansion = model.expansion_
+    kept = np.ones(expansion.n_cells)
+    std = std_of_mean(model)
+    noise = None if std is None else _Noise.of(model)
+    if noise is None:
+        return kept
+    unit = model._scale()[0]
+    mean = model.conditioning_.mean
+    for j, column in enumerate(expansion.columns):
+        part = expansion.slices[j]
+        table = expansion.tables[j]
+        table = table.toarray() if sparse.issparse(table) else table
+        first = 0 if isinstance(column, Levels) else len(table) - 1
+        error = noise.errors(table, part)["estimate"] / unit
+        is_empty = mean[part][first - len(table) :] < _SEEN * std
+        is_empty &= error[first:] > _LIKE_EMPTY * error.max()
+        cells = slice(expansion.starts[j] + first, expansion.starts[j + 1])
+        kept[cells] = np.where(is_empty, 0.0, 1 / (1 + error[first:] ** 2))
+    return kept
 
 
 def _grid_of_pair(expansion, pair):

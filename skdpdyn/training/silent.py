@@ -36,7 +36,7 @@ def silent_columns(model: Any) -> dict[Any, str]:
     expansion = getattr(model, "expansion_", None)
     names = list(getattr(model, "feature_names_in_", range(model.n_features_in_)))
     found = {} if expansion is None else columns_without_levels(expansion.columns, names)
-    std = _std_of_mean(model)
+    std = std_of_mean(model)
     if std is None or not std < _MOST_NOISE:
         return found
     mean = model.conditioning_.mean
@@ -71,7 +71,7 @@ def warn_of_silent(columns: Mapping[Any, str]) -> None:
         )
 
 
-def _std_of_mean(model):
+def std_of_mean(model: Any) -> float | None:
     """Return the standard deviation of each released mean; None where none was released."""
     record = model.mechanism_
     conditioning = getattr(model, "conditioning_", None)
