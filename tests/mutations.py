@@ -40,6 +40,12 @@ class Mutation(NamedTuple):
 
 MUTATIONS = [
     Mutation(
+        "curvature of rows that coordinates lengthen is that of gradients",
+        "weight = np.minimum(1 / np.sqrt(ratio), reach / ratio)",
+        "weight = np.minimum(1 / np.sqrt(ratio), 1.0)",
+        "tests/test_sealed.py -k 'curvature and likelihood'",
+    ),
+    Mutation(
         "rows of a person in time count before it is known which",
         "self._counting = np.zeros(rows.shape[0])",
         "self._counting = np.ones(rows.shape[0])",
