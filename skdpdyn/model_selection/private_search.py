@@ -392,7 +392,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             plan.check(last_step(winner).privacy_, unit)
         exact = means([score for _, score in outcomes], plan.held_out.number)
         # each trial's score for the share of one trial: the record counts the trials
-        spending = Spending(plan.of_trial, plan.shares, noise)
+        spending = Spending(plan.of_trial, {SCORE: plan.shares[SCORE]}, noise)
         scores = spending.release(SCORE, exact).value
         forget_fit(self)
         self._publish_plan(ran, known.leaks, unit)
