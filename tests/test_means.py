@@ -114,8 +114,8 @@ def test_cells_are_octaves_that_end_at_powers_of_two():
 def test_quantile_and_limit_are_those_of_the_distances():
     rng = np.random.default_rng(0)
     y = np.clip(rng.normal(0, 0.1, 100_000), -1, 1)
-    assert 0.196 < cells_of(y).quantile(0.95) < 0.23  # an octave's targets are not spread evenly
-    assert cells_of(rng.uniform(-1, 1, 100_000)).quantile(0.95) == pytest.approx(0.95, abs=0.01)
+    assert 0.196 < cells_of(y).distance_of(0.95) < 0.23  # an octave's targets are not spread evenly
+    assert cells_of(rng.uniform(-1, 1, 100_000)).distance_of(0.95) == pytest.approx(0.95, abs=0.01)
     rare = np.where(rng.random(100_000) < 0.03, 1.0, -0.03)
     assert cells_of(rare).limit(1e4, 9.0) == 1.0
     assert cells_of(rare).limit(10, 9.0) < 0.1  # the noise is more than what lies beyond

@@ -135,7 +135,7 @@ class TargetCells:
         excess = beyond(_LIMITS) @ seen.sum(axis=0)
         return float(_LIMITS[np.argmin(excess**2 + (cost * _LIMITS / strength) ** 2)])
 
-    def quantile(self, part: float) -> float:
+    def distance_of(self, part: float) -> float:
         """Return a distance that this part of the targets is within, if spread evenly in cells."""
         outside = (1 - part) * self.n_samples
         sizes = self.counts.sum(axis=0)

@@ -250,7 +250,7 @@ class NumberUnits(TargetUnits):
 
     def scale(self, cells: TargetCells, learning: Learning, spending: Spending) -> float:
         """Return the unit of residuals, and note the other facts that cells of targets tell."""
-        return cells.quantile(rules.target_quantile(learning.plan.request.strength))
+        return cells.distance_of(rules.target_quantile(learning.plan.request.strength))
 
 
 class WeightTotal(Part):
