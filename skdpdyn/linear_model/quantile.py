@@ -8,7 +8,7 @@ import numpy as np
 
 from skdpdyn.core.losses import pinballs
 from skdpdyn.linear_model.base import PrivateLinearRegressor
-from skdpdyn.privacy.checks import checked_number, quoted
+from skdpdyn.privacy.checks import as_float, quoted
 from skdpdyn.training.base import by_blocks, scored
 from skdpdyn.training.parameters import answering
 from skdpdyn.training.parts import NumberUnits
@@ -36,11 +36,10 @@ def quantiles_of(quantile: Any) -> tuple[float, ...]:
         If they are not in (0, 1), or not different.
     """
     several = isinstance(quantile, list | tuple | np.ndarray)
-    found = tuple(
-        checked_number(one, "quantile", lambda q: 0 < q < 1, "a number in (0, 1)")
-        for one in (quantile if several else [quantile])
-    )
-    if several and not 1 < len(found) == len(set(found)):
+    found = tuple(map(as_float, quantile)) if several else (as_float(quantile),)
+    valid = all(0 < number < 1 for number in found)
+    if not valid or (several and not 1 < len(found) == len(set(found))):
+        # of a list that may hold records, the length alone is shown
         raise ValueError(
             f"quantile={quoted(quantile)} must be a number in (0, 1), or several different ones"
         )
