@@ -260,7 +260,7 @@ BAD_ROWS = [
     (X[None], "Found array with dim 3"),
     (X + 1j, "Complex data not supported"),
     (sparse.csr_array(X + 1j), "Complex data not supported"),
-    (X.astype(str)[:, :1] + "?", "could not convert string to float"),
+    (X.astype(str) + "?", "could not convert string to float|columns that are not numbers: 0 .<U"),
 ]
 LANGEVIN = {"bound": "langevin", "alpha": 0.0, "clip": 1e6}
 LAST = {"bound": "last_iterate", "alpha": 1e-9, "clip": 1e6, "solver": NoisyGD(step_size=20.0)}

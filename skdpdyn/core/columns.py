@@ -137,6 +137,8 @@ class Frame:
         Number of rows.
     take : callable
         Returns a column's cells in some rows, of a slice and the number of the column.
+    may_be_single : bool, default=False
+        Whether columns of single precision stay so: those of pandas do, as in scikit-learn.
 
     Examples
     --------
@@ -152,6 +154,7 @@ class Frame:
     kinds: list[str]
     n_rows: int
     take: Callable[[slice, int], Any]
+    may_be_single: bool = False
 
     @classmethod
     def of(cls, X: Any) -> "Frame | None":
@@ -170,7 +173,8 @@ class Frame:
         if dtypes is None or not hasattr(X, "columns"):
             return None
         if hasattr(X, "iloc"):
-            return cls._of(list(X.columns), dtypes, len(X), lambda part, j: X.iloc[part, j])
+            of_pandas = cls._of(list(X.columns), dtypes, len(X), lambda part, j: X.iloc[part, j])
+            return replace(of_pandas, may_be_single=True)
         names = list(X.columns if hasattr(X, "get_columns") else X.schema.names)
         columns = X.get_columns() if hasattr(X, "get_columns") else X.columns
         return cls._of(names, dtypes, X.shape[0], lambda part, j: columns[j][part])
@@ -245,7 +249,7 @@ class Frame:
         """Return single precision where numpy would take it for all columns together."""
         others = [type_ for type_ in self.types if not _SINGLE(type_)]
         is_single = others and all(type_.lower() in _FLOATS for type_ in others)
-        return np.float32 if is_single else np.float64
+        return np.float32 if self.may_be_single and is_single else np.float64
 
 
 def _said(said, own):

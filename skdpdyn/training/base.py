@@ -378,8 +378,10 @@ def _checked_source(estimator, X, *y):
 
 
 def _of_list(X):
-    """Return a list of rows as an array, unless its type hangs on single cells."""
+    """Return a list of rows as an array of doubles, unless its type hangs on single cells."""
     rows = np.asarray(X)
+    if rows.dtype.kind == "f":  # of singles, if all rows are
+        rows = rows.astype(np.float64)
     is_open = rows.dtype.kind in "USO" and rows.ndim == 2
     if is_open and len({type(cell) for row in X for cell in row}) > 1:
         raise ValueError(
