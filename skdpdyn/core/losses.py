@@ -539,6 +539,8 @@ def below(quantile: float) -> Loss:
     )
 
 
-LOSSES = (logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5), pinball(0.9))
-LOSSES += (pinballs((0.1, 0.5, 0.9)),)
+LOSSES = (
+    *(logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5), pinball(0.9)),
+    pinballs((0.1, 0.5, 0.9)),
+)
 """One of each loss, and those of several outputs in two sizes, for the conformance tests."""

@@ -201,7 +201,7 @@ class CodedRows(LocalRows):
             tables = self._sketched_tables(to)
         at_once = _AT_ONCE if is_looked_up else self._at_once
         for first in range(int(edges[0]), int(edges[-1]), at_once):
-            part = self.part(first, min(first + at_once, int(edges[-1])))
+            part: Any = self.part(first, min(first + at_once, int(edges[-1])))
             weight = part.weight if part.weight.size else None
             if is_looked_up:
                 rows = LocalRows(part._sketches(tables), part.y, weight, _unit_map(to.shape[1]))
@@ -261,7 +261,7 @@ class CodedRows(LocalRows):
         n_pairs = sizes.size * (sizes.size - 1) / 2
         of_tables = 45 * (np.sum(sizes) ** 2 - np.sum(sizes**2)) / 2
         of_expanded = self.n_records * (float(expansion.n_features) ** 2 - 60 * n_pairs)
-        return of_tables < of_expanded
+        return bool(of_tables < of_expanded)
 
     def sum_rounding(self) -> float:
         """See `Rows.sum_rounding`.

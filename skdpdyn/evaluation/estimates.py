@@ -117,7 +117,7 @@ class NoisyNumbers:
         bounds: tuple[float, float] = (-math.inf, math.inf),
     ) -> Estimate:
         """Return the estimate of ``constant + weights @ values``."""
-        width = self.quantile * math.sqrt(max(self.covariances(weights), 0.0))
+        width = self.quantile * math.sqrt(max(float(self.covariances(weights)), 0.0))
         value = constant + float(weights @ self.values)
         return _within(value, value - width, value + width, bounds)
 

@@ -412,7 +412,7 @@ class ScoreEvaluation(_OfLabels):
                 f"n_groups={quoted(n_groups)} must be a whole number from 1 to {n_bins}, the "
                 "number of bins between thresholds"
             )
-        bins = joined_bins(self.edges, self.thresholds)
+        bins: Any = joined_bins(self.edges, self.thresholds)
         predicted = []
         observed = []
         for group in np.array_split(np.arange(n_bins), n_groups):

@@ -69,7 +69,7 @@ class TableCells:
         """
         if categories is None and not len(gaps):
             return None
-        frame = None if isinstance(X, np.ndarray) else Frame.of(X)
+        frame: Any = None if isinstance(X, np.ndarray) else Frame.of(X)
         if frame is not None:
             frame = frame.said(types)
             frame.refuse_unreadable()

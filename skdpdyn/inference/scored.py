@@ -85,8 +85,9 @@ class ScoredRows:
         _, z, weight = self._blocks[0]
         y = self.rows.y
         most_score = self._most_score * limit * math.sqrt(self.square)
+        persons: Any = self.rows.persons  # a table in time is of persons
         self._counting = rows_that_count(
-            self.rows.persons,
+            persons,
             z,
             weight * weights,
             probability=terms + y,

@@ -116,7 +116,7 @@ def kept_parts(model: Any) -> np.ndarray:
     kept = np.ones(expansion.n_cells)
     std = std_of_mean(model)
     noise = None if std is None else _Noise.of(model)
-    if noise is None:
+    if std is None or noise is None:
         return kept
     unit = model._scale()[0]
     mean = model.conditioning_.mean
@@ -125,7 +125,10 @@ def kept_parts(model: Any) -> np.ndarray:
         table = expansion.tables[j]
         table = table.toarray() if sparse.issparse(table) else table
         first = 0 if isinstance(column, Levels) else len(table) - 1
-        error = noise.errors(table, part)["estimate"] / unit
+        error = noise.errors(table, part)["estimate"]
+        if error is None:
+            continue
+        error = error / unit
         is_empty = mean[part][first - len(table) :] < _SEEN * std
         is_empty &= error[first:] > _LIKE_EMPTY * error.max()
         cells = slice(expansion.starts[j] + first, expansion.starts[j + 1])

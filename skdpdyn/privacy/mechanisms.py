@@ -119,10 +119,11 @@ class NoisyGradientDescent(Stepwise):
 
         Needs ``sensitivity``, and steps that are all alike.
         """
-        alike = isinstance(self.step_size, float) and isinstance(self.noise_multiplier, float)
-        if self.sensitivity is None or not alike:
+        noise = self.noise_multiplier
+        alike = isinstance(self.step_size, float)
+        if self.sensitivity is None or not alike or not isinstance(noise, float):
             raise ValueError("sigma is of a record with a sensitivity, whose steps are all alike")
-        return self.noise_multiplier * self.sensitivity * math.sqrt(self.step_size / 2)
+        return noise * self.sensitivity * math.sqrt(self.step_size / 2)
 
 
 @stored

@@ -82,7 +82,9 @@ def public_columns(
     numbers = {key: kind for key, kind in others.items() if kind in (NUMBER, DATE)}
     for key, pair in _bounds(model.bounds, [*numbers], names, n_features).items():
         open_ = OpenNumbers(-1.0, 1.0, kind=numbers[key])
-        facts[key] = open_ if np.isnan(pair[0]) else NumberColumn(*pair, kind=numbers[key])
+        facts[key] = (
+            open_ if np.isnan(pair[0]) else NumberColumn(pair[0], pair[1], kind=numbers[key])
+        )
     return tuple(facts[key] for key in keys)
 
 

@@ -352,7 +352,7 @@ def read_frame(estimator: Any, X: Any, reset: bool) -> Frame:
         Whether it is a fit.
     """
     X = _checked_source(estimator, X)
-    frame = Frame.of(X)
+    frame: Any = Frame.of(X)
     options: dict[str, Any] = {"dtype": DTYPES, "ensure_all_finite": "allow-nan"}
     if frame is not None and not all(kind == NUMBER for kind in frame.kinds):
         options = {"dtype": None, "ensure_all_finite": False}

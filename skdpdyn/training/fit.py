@@ -123,7 +123,7 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
         learning.rows = learning.rows.weighted_by_class(learning.class_weights)
     with nullcontext() if elsewhere else closing(learning.rows):  # `read` closes sources
         if record is not None:
-            options = {} if learning.start is None else {"start": learning.start}
+            options: dict[str, Any] = {} if learning.start is None else {"start": learning.start}
             if learning.facts.kinks:
                 options["kinks"] = learning.facts.kinks
             learning.theta = planned.request.solver.solve(
