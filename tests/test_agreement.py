@@ -99,3 +99,37 @@ def test_coefficients_of_columns_that_show_nothing():
     for columns in ("ones", "zeros"):
         model = PrivateRidge(epsilon=1e6).fit(COLUMNS[columns], NUMBERS)
         assert model.score(COLUMNS[columns].copy(), NUMBERS) > 0.92
+
+
+LINEAR = {
+    "squared": PrivateRidge(target_bounds=(-4, 5)),
+    "pinball": PrivateQuantileRegressor(target_bounds=(-4, 5)),
+    "poisson": PrivatePoissonRegressor(target_bounds=(0, 30)),
+    "logistic": PrivateLogisticRegression(classes=[0, 1]),
+    "softmax": PrivateSoftmaxRegression(classes=[0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("loss", LINEAR)
+def test_coefficients_are_in_units_of_the_columns(loss, columns):
+    """Raw predictions of rows inside the ranges are X @ coef_ + intercept_, but of those that the
+    map shortens.
+    """
+    model = LINEAR[loss]
+    X = COLUMNS[columns]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, PAIRS[loss][2])
+    ranges = model.ranges_
+    inside = np.all((ranges[:, 0] <= X) & (ranges[:, 1] >= X), axis=1)
+    row_map = model.conditioning_.row_map
+    scaled = 2 * (X - ranges.mean(axis=1)) / np.diff(ranges, axis=1).T[0]
+    (scale, _, _) = row_map.factors(scaled)
+    whole = np.isclose(scale, scale.max(), rtol=1e-9)  # longer rows have a smaller factor
+    raw = X @ np.atleast_2d(model.coef_).T + model.intercept_
+    predicted = model._raw_predictions(X).reshape(len(X), -1)
+    kept = inside & whole
+    assert kept.mean() > 0.3
+    np.testing.assert_allclose(raw[kept], predicted[kept], rtol=1e-6, atol=1e-6)
+    assert np.max(np.abs(model.coef_)) < 1e5
