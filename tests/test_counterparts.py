@@ -30,7 +30,6 @@ LINEAR_ALONE = {
     "intercept_scaling": "the same",
     "data_norm": "expanded rows have a norm that the expansion knows",
     "conditioning": "curves always have a map",
-    "quantile": "additive models have no pinball loss",
 }
 
 

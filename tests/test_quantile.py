@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import QuantileRegressor
 from sklearn.metrics import d2_pinball_score
 
-from skdpdyn import PrivateQuantileRegressor
+from skdpdyn import PrivateGAMRegressor, PrivateQuantileRegressor
 from skdpdyn.core import rules
 from skdpdyn.core.losses import PINBALL_WIDTH, pinball, pinballs
 from skdpdyn.core.objective import Objective
@@ -182,3 +182,25 @@ def test_what_is_no_quantile_is_refused(quantile):
 def test_it_has_no_table():
     with pytest.raises(UnsupportedMechanismError, match="a quantile, a margin"):
         private_regression(PrivateQuantileRegressor(), X, Y, epsilon=1.0, bounds=(-1, 1))
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.8])
+def test_curves_of_a_quantile(quantile):
+    """The part below is the quantile, and curves say what a line cannot."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (20_000, 2))
+    y = np.sin(3 * rows[:, 0]) + rows[:, 1] ** 2 + rng.normal(0, 0.2, len(rows))
+    known = {"bounds": (-1, 1), "target_bounds": (-2, 3)}
+    model = PrivateGAMRegressor(10.0, loss="quantile", quantile=quantile, **known).fit(rows, y)
+    assert np.mean(y <= model.predict(rows)) == pytest.approx(quantile, abs=0.015)
+    line = PrivateQuantileRegressor(10.0, quantile=quantile, **known).fit(rows, y)
+    assert model.score(rows.copy(), y) > line.score(rows.copy(), y) + 0.1
+    assert model.privacy_ == model.privacy_cost(*rows.shape)
+    np.testing.assert_allclose(model.to_sklearn().predict(rows), model.predict(rows), atol=1e-9)
+
+
+def test_a_quantile_without_its_loss_is_refused():
+    with pytest.raises(ValueError, match="goes with loss='quantile'"):
+        PrivateGAMRegressor(quantile=0.9, target_bounds=(0, 1)).fit(X, Y)
+    with pytest.raises(ValueError, match="must be one number"):
+        PrivateGAMRegressor(loss="quantile", quantile=SEVERAL, target_bounds=(0, 1)).fit(X, Y)

@@ -80,6 +80,7 @@ ASKED = {
     "fit, Langevin's bound": {"bound": "langevin"},
     "fit, a high quantile": {"quantile": 0.9},
     "fit, several quantiles": {"quantile": [0.1, 0.5, 0.9]},
+    "fit, curves of a quantile": {"loss": "quantile", "quantile": 0.8},
     "fit, counts": {"loss": "poisson", **COUNTS},
     "fit, no pairs": {"interactions": None},
     "fit, a rising column": {"monotonic_cst": [1, 0]},
@@ -332,6 +333,10 @@ REFUSED = {
     "is for a classifier of two classes": lambda way: (
         way.done == "evaluate, thresholds"
         and way.estimator not in {*CLASSIFIERS} - {"PrivateSoftmaxRegression"}
+    ),
+    "goes with loss='quantile'": lambda way: (
+        way.done in ("fit, a high quantile", "fit, several quantiles")
+        and way.estimator == "PrivateGAMRegressor"
     ),
     "goes with loss='poisson'": lambda way: (
         way.done == "fit, exposure" and way.estimator == "PrivateGAMRegressor"

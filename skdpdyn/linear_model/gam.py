@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -27,16 +28,18 @@ from skdpdyn.linear_model.poisson import (
     expected_counts,
     score_of_rates,
 )
+from skdpdyn.linear_model.quantile import d2_of_quantiles, family_of_quantiles
 from skdpdyn.linear_model.ridge import PrivateRidge
 from skdpdyn.linear_model.shapes import Shape, importances_of, kept_parts, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
-from skdpdyn.privacy.checks import checked_choice
+from skdpdyn.privacy.checks import checked_choice, quoted
 from skdpdyn.training.additive import expand, monotonic, read_cells
 from skdpdyn.training.base import (
     all_or_nothing,
     distinct,
     of_persons,
     remember_rows,
+    scored,
     silent_arithmetic,
     warn_of_own_rows,
 )
@@ -638,11 +641,14 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
 
     Parameters
     ----------
-    loss : {"squared", "poisson"}, default="squared"
+    loss : {"squared", "poisson", "quantile"}, default="squared"
         "squared": targets are numbers, and predictions their means. Where n mu / f is 400 or more,
         5 to 15 % of mu^2 buy, after training, a slope and a level of predictions, by which these
         add up to the targets: see ``mean_std_``. "poisson": counts, whose rates are the
         exponentials of raw predictions, as in `PrivatePoissonRegressor`.
+        "quantile": numbers, of which a part is to lie below, as in `PrivateQuantileRegressor`.
+    quantile : float, default=0.5
+        That part, in (0, 1); with ``loss="quantile"`` only.
 
     Examples
     --------
@@ -662,6 +668,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         delta: float | str = "auto",
         *,
         loss: str = "squared",
+        quantile: float = 0.5,
         bounds: Any = "auto",
         categories: Any = "auto",
         interactions: Any = "auto",
@@ -702,11 +709,18 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             verbose=verbose,
         )
         self.loss = loss
+        self.quantile = quantile
 
     @property
     def family(self) -> Family:  # type: ignore[override]
-        """Squared loss for numbers, Poisson for rates of counts."""
-        checked_choice(self.loss, "loss", ["squared", "poisson"])
+        """Squared loss for numbers, Poisson for rates of counts, and that of a quantile."""
+        checked_choice(self.loss, "loss", ["squared", "poisson", "quantile"])
+        if self.loss == "quantile":
+            if np.ndim(self.quantile):
+                raise ValueError(f"quantile={quoted(self.quantile)} must be one number in (0, 1)")
+            return replace(family_of_quantiles(self.quantile), expand=expand)
+        if np.ndim(self.quantile) or self.quantile != 0.5:
+            raise ValueError(f"quantile={quoted(self.quantile)} goes with loss='quantile'")
         if self.loss == "poisson":
             return replace(PrivatePoissonRegressor.family, expand=expand)
         return replace(PrivateRidge.family, expand=expand, kept_length=rules.kept_length_of_curves)
@@ -756,7 +770,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         return self
 
     def _twin(self):
-        cuts = self.loss == "squared"
+        cuts = self.loss != "poisson"
         return CutRegressor(*self.target_bounds_) if cuts else super()._twin()
 
     def predict(self, X: Any, exposure: Any = None) -> np.ndarray:
@@ -789,7 +803,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         return np.clip(raw, *self.target_bounds_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
-        """Return R^2, or D^2 with ``loss="poisson"``, without noise.
+        """Return R^2, or D^2 with ``loss="poisson"`` or "quantile", without noise.
 
         Parameters
         ----------
@@ -809,6 +823,10 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         if self.loss != "poisson":
             if exposure is not None:
                 raise ValueError(_EXPOSURE)
-            return super().score(X, y, sample_weight)
+            if self.loss == "squared":
+                return super().score(X, y, sample_weight)
+            warn_of_own_rows(self, X)
+            d2 = partial(d2_of_quantiles, self.quantile)
+            return scored(d2, y, self.predict(X), sample_weight)
         warn_of_own_rows(self, X)
         return score_of_rates(y, self.predict(X), sample_weight, exposure)
