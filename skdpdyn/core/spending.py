@@ -284,6 +284,17 @@ class Spending:
         ``counts`` returns how many rows are within each of some thresholds, see `Rows.counts`.
         """
         grid = high * 2.0 ** (-octaves * np.arange(_GRID)[::-1] / (_GRID - 1))
+        return self.threshold(name, counts, grid, quantile, n_samples)
+
+    def threshold(
+        self,
+        name: str,
+        counts: Callable[[np.ndarray], SealedCounts],
+        grid: np.ndarray,
+        quantile: float,
+        n_samples: float,
+    ) -> float:
+        """Return the `quantile` as one of 64 rising numbers."""
         low = -1
         enough = _GRID - 1
         within = counts(grid)

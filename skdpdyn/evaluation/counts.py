@@ -1,113 +1,42 @@
 """Counts and sums over the records that are scored."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy import linalg, special
 from sklearn.base import is_classifier, is_regressor
 
 from skdpdyn.core import rules
-from skdpdyn.core.sealed import Noisy, Sealed, stacked
-from skdpdyn.core.spending import SEARCH_RELEASES, Share, Spending, scaled_to, total_of
-from skdpdyn.data.tally import RowTally, TalliedRows
+from skdpdyn.core.sealed import Noisy
+from skdpdyn.core.spending import Share, Spending
+from skdpdyn.data.tally import RowTally
 from skdpdyn.evaluation.bins import CELL_EDGES, N_CELLS, Bins, joined_bins
-from skdpdyn.evaluation.estimates import Covariance, NoisyNumbers
-from skdpdyn.evaluation.results import (
-    MOST_CONFUSED,
-    ClassEvaluation,
-    PrivateEvaluation,
-    RateEvaluation,
-    RegressionEvaluation,
-    ScoreEvaluation,
+from skdpdyn.evaluation.numbers import (
+    errors_of,
+    most_deviance,
+    most_error,
+    of_numbers,
+    rates_of_model,
 )
+from skdpdyn.evaluation.parts import Counted, NoisyPart
+from skdpdyn.evaluation.results import MOST_CONFUSED, ClassEvaluation, ScoreEvaluation
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
-from skdpdyn.privacy import Budget
-from skdpdyn.privacy.checks import checked_number, checked_pair, quoted
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
-from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
-from skdpdyn.training.facts import TargetRange
 from skdpdyn.training.foreign import predicted as answers
 from skdpdyn.training.parameters import within
 from skdpdyn.training.parts import FALSE
-from skdpdyn.training.targets import (
-    Counts,
-    Numbers,
-    as_labels,
-    codes_of,
-    exposures,
-    numbers_of,
-    residual_limit,
-)
+from skdpdyn.training.targets import Counts, Numbers, as_labels, codes_of
 
 _MOST_THRESHOLDS = 1023
-DECILES = "deciles of rates"
-SUMS = "sums"
 # Noisy counts in public cells of log odds say where bins of equal numbers of records end
 CELLS = "cells of log odds"
 COUNTS_BY_LABEL = "counts"
 CELLS_SHARE = 0.1
 WEIGHTS = "sum of weights"
 WEIGHTS_SHARE = 0.03
-_LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyPart:
-    """Numbers to release together.
-
-    Row i of ``strategy`` says which of the wanted numbers the one at i sums; a vector: the one at i
-    is ``strategy[i]`` times the wanted number. ``known`` are pairs of weights of the wanted numbers
-    and their weighted sum, if that is public.
-    """
-
-    name: str
-    sums: Sealed
-    share: float = 1.0
-    strategy: np.ndarray = field(default_factory=partial(np.ones, 1))
-    known: tuple[tuple[np.ndarray, float], ...] = ()
-
-    def released(self, spending: Spending, quantile: float) -> NoisyNumbers:
-        """Release the values, and return the least-squares estimate of the wanted numbers."""
-        sums, std = spending.release(self.name, self.sums)
-        noisy = np.atleast_1d(sums)
-        if self.strategy.ndim == 1:
-            values = noisy / self.strategy
-            covariance = Covariance.apart(np.broadcast_to(std / self.strategy, noisy.shape) ** 2)
-        else:
-            information = np.linalg.inv(self.strategy.T @ self.strategy)
-            values = information @ (self.strategy.T @ noisy)
-            covariance = Covariance.shared(std**2 * information)
-        numbers = NoisyNumbers(values, covariance, quantile)
-        for weights, total in self.known:
-            numbers = numbers.given(weights, total)
-        return numbers
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """Statistics to release, and a function that makes an evaluation of the released numbers.
-
-    ``learn`` returns the statistics, with the same names and shares, of what it buys by the shares
-    ``first``; None: they are ``parts``.
-    """
-
-    parts: tuple[NoisyPart, ...]
-    evaluation: Callable[..., PrivateEvaluation]
-    first: dict[str, Share] = field(default_factory=dict)
-    learn: Callable[[Spending, float], tuple[NoisyPart, ...]] | None = None
-
-    @property
-    def shares(self) -> dict[str, Share]:
-        """Shares of all that is bought, which add up to 1."""
-        return self.first | {part.name: Share(part.share) for part in self.parts}
-
-    def learnt(self, spending: Spending, total: float) -> tuple[NoisyPart, ...]:
-        """Return the statistics to release, of records of this total weight."""
-        return self.parts if self.learn is None else self.learn(spending, total)
 
 
 def counted(model, X, y, beside, budget_of, **options):
@@ -133,10 +62,10 @@ def counted(model, X, y, beside, budget_of, **options):
         if options["target_bounds"] is None:
             options["target_bounds"] = getattr(model, "target_bounds_", None)
         if exposure is not None or _takes_exposure(model):
-            score = partial(_rates, predicted, y, exposure, owned)
-            return owned, _of_numbers(score, _most_deviance, Counts(), y, owned, budget, **options)
-        score = partial(_errors, predicted, y, owned)
-        return owned, _of_numbers(score, _most_error, Numbers(), y, owned, budget, **options)
+            score = partial(rates_of_model, predicted, y, exposure, owned)
+            return owned, of_numbers(score, most_deviance, Counts(), y, owned, budget, **options)
+        score = partial(errors_of, predicted, y, owned)
+        return owned, of_numbers(score, most_error, Numbers(), y, owned, budget, **options)
     codes = codes_of(y, classes)
     if classes.size > 2:
         return owned, _confusions(model, X, codes, owned, classes)
@@ -173,7 +102,7 @@ def _histogram(model, X, codes, owned, classes, thresholds):
     probability = np.where(probability >= 0, probability, 0.0)  # no NaN
     learnt: list[Bins] = []
 
-    def learn(spending, total):
+    def release(spending, total, quantile):
         places = np.searchsorted(special.expit(CELL_EDGES[1:-1]), probability)
         cells = counts_of_bins(CELLS, places, (1, N_CELLS), owned)
         strength = rules.strength_of(owned.n, spending.mu, spending.adjacency)
@@ -184,7 +113,8 @@ def _histogram(model, X, codes, owned, classes, thresholds):
         places = np.where(codes < 0, 2 * n_bins, places)
         joined = joined_bins(bins.edges, thresholds)
         shape = (2, n_bins)
-        return (counts_of_bins(COUNTS_BY_LABEL, places, shape, owned, joined, True),)
+        counts = counts_of_bins(COUNTS_BY_LABEL, places, shape, owned, joined, others=True)
+        return [counts.released(spending, quantile)]
 
     def evaluation(released, **public):
         (noisy,) = released
@@ -203,7 +133,7 @@ def _histogram(model, X, codes, owned, classes, thresholds):
         )
 
     shares = {CELLS: Share(CELLS_SHARE), COUNTS_BY_LABEL: Share(1 - CELLS_SHARE)}
-    return Counted((), evaluation, shares, learn)
+    return Counted(shares, release, evaluation)
 
 
 def counts_of_bins(name, places, shape, owned, joined=None, others=False):
@@ -267,7 +197,7 @@ def _confusions(model, X, codes, owned, classes):
             log_loss = losses.ratio(np.array([largest, 0]), np.array([0, 1]), (0.0, largest))
         return ClassEvaluation(noisy=noisy, classes=classes, log_loss=log_loss, **public)
 
-    return Counted(tuple(parts), evaluation)
+    return Counted.of(parts, evaluation)
 
 
 def _pairs_of_labels(codes, predicted, owned, n_classes):
@@ -306,134 +236,11 @@ def _warn_of_others(noisy, classes):
         )
 
 
-def _of_numbers(
-    score: Callable[..., Counted],
-    most_of: Callable[[float, float], float],
-    targets: Numbers,
-    y: np.ndarray,
-    owned: RowTally,
-    budget: Budget,
-    target_bounds: Any,
-    largest_error: Any,
-) -> Counted:
-    """Return scores of targets that are numbers within bounds, which are bought if none are known.
-
-    ``score(low, high, largest_error)`` counts, and ``most_of(low, high)`` is the largest error.
-    """
-    if target_bounds is not None:
-        low, high = checked_pair(target_bounds, "target_bounds", largest=1e150)
-        most = most_of(low, high)
-        requirement = f"above 0 and at most {most:g}"
-        return score(low, high, _checked_limit(largest_error, most, requirement))
-    strength = rules.strength_of(owned.n, budget.mu, budget.adjacency)
-    if strength < rules.FACTS_STRENGTH:
-        raise ValueError(
-            "target_bounds=None: the model knows none, and so few records pay for none at "
-            f"epsilon={budget.epsilon:g}. Pass public bounds (low, high)"
-        )
-    numbers = numbers_of(y)
-    largest = _checked_limit(largest_error, math.inf, "above 0")
-    buyer = TargetRange(targets)
-    first = buyer.shares(strength)
-    chosen: list[Counted] = []
-
-    def within(low, high):
-        return score(low, high, min(largest, most_of(low, high)))
-
-    def learn(spending, total):
-        rows = TalliedRows(numbers, None, owned)
-        chosen.append(within(*buyer.range_of(rows, spending)))
-        return chosen[0].learnt(spending, total)
-
-    def evaluation(released, **public):
-        return chosen[0].evaluation(released, **public)
-
-    placeholder = within(*targets.placeholder)
-    shares = first | scaled_to(placeholder.shares, 1 - total_of(first.values()))
-    return Counted((), evaluation, shares, learn)
-
-
-def _checked_limit(largest_error, most, requirement):
-    """Return the limit at which errors are cut off; None: the largest error."""
-    if largest_error is None:
-        return most
-    return checked_number(largest_error, "largest_error", lambda x: 0 < x <= most, requirement)
-
-
-def _most_error(low, high):
-    """Return the largest error of numbers within bounds."""
-    return high - low
-
-
-def _most_deviance(low, high):
-    """Return the limit of deviances of counts up to a largest one."""
-    return 2 * high + 8
-
-
-def _errors(predicted, y, owned, low, high, largest):
-    """Sum errors, their squares, targets and their squares, each in units of the largest."""
-    targets = np.clip(numbers_of(y), low, high)
-    errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
-    errors = np.minimum(errors / largest, 1.0)
-    moments = owned.moments((targets - low) / (high - low) - 0.5)
-    sums = stacked([owned.sum(errors), owned.sum(errors**2), moments])
-
-    def evaluation(released, **public):
-        return RegressionEvaluation(
-            noisy=released[0], target_bounds=(low, high), largest_error=largest, **public
-        )
-
-    return Counted((NoisyPart("sums", sums),), evaluation)
-
-
 def _takes_exposure(model):
     """Return whether a model of this package predicts rates."""
     return getattr(getattr(model, "family", None), "targets", None) is not None and (
         model.family.targets.takes_exposure
     )
-
-
-def _rates(rates, y, exposure, owned, low, high, largest):
-    """Sum expected and observed counts by decile of the rate, and deviances."""
-    if not low >= 0:
-        raise ValueError(f"target_bounds={(low, high)!r} must not begin below 0: counts are scored")
-    has_exposure = exposure is not None
-    exposure = exposures(exposure, y)
-    observed = np.clip(numbers_of(y), low, high)
-    rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
-    unit = residual_limit(high)
-    rows = TalliedRows(observed / exposure, exposure / unit, owned)
-    learnt = {}
-    exposure_of_all = None if has_exposure else 1 / unit
-
-    def deviances(means):
-        logs = observed * np.log(np.maximum(observed, _LEAST_RATE) / means)
-        return np.clip(2 * (logs - (observed - means)) / largest, 0.0, 1.0)
-
-    def learn(spending, total):
-        of_deciles = partial(spending.quantile, DECILES, partial(owned.within, rates))
-        middle = of_deciles(high * 2.0**10, 0.5, total, octaves=30)
-        edges = [of_deciles(8 * middle, k / 10, total, octaves=6) for k in range(1, 10)]
-        learnt["thresholds"] = np.sort(edges)
-        learnt["rate"], _ = base_rate(rows, total, high / unit, spending, exposure_of_all)
-        places = np.searchsorted(learnt["thresholds"], rates)
-        expected = np.minimum(exposure * rates, high)
-        sums = [owned.by_place(counts / high, places, 10) for counts in (expected, observed)]
-        sums += [owned.sum(deviances(exposure * rate)) for rate in (rates, learnt["rate"])]
-        return (NoisyPart(SUMS, stacked(sums)),)
-
-    def evaluation(released, **public):
-        return RateEvaluation(
-            noisy=released[0], largest_count=high, largest_error=largest, **learnt, **public
-        )
-
-    first = {
-        DECILES: Share(0.15, 10 * SEARCH_RELEASES),
-        TARGET_SCALE: Share(0.01, SEARCH_RELEASES),
-        **shares_of_rate(0.02, has_exposure),
-        SUMS: Share(0.8),
-    }
-    return Counted((), evaluation, first, learn)
 
 
 def _checked_thresholds(thresholds):

@@ -122,16 +122,22 @@ class NoisyNumbers:
         return _within(value, value - width, value + width, bounds)
 
     def ratio(
-        self, above: np.ndarray, below: np.ndarray, bounds: tuple[float, float] = (0.0, 1.0)
+        self,
+        above: np.ndarray,
+        below: np.ndarray,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        sampled: float = 0.0,
     ) -> Estimate:
         """Return the estimate of a ratio of two sums, ``above @ values / below @ values``.
 
-        The interval is Fieller's (1954), which is exact for normal noise.
+        The interval is Fieller's (1954), which is exact for normal noise. ``sampled`` is the
+        variance that a sample adds to the first sum less the ratio times the second.
         """
         vectors = np.array([above, below])
         (a, b) = vectors @ self.values
         square = self.quantile**2
         (aa, ab), (_, bb) = square * self.covariances(vectors)
+        aa += square * sampled
         lead = b * b - bb
         middle = a * b - ab
         last = a * a - aa

@@ -77,10 +77,12 @@ class PrivateEvaluation(Shown):
 
     @property
     def population(self) -> Self | None:
-        """The same with intervals for the population; None for targets that are numbers."""
+        """The same with intervals for the population; None if these are."""
         return None
 
-    def mean(self, weights: np.ndarray, bounds: tuple[float, float]) -> Estimate:
+    def mean(
+        self, weights: np.ndarray, bounds: tuple[float, float], sampled: float = 0.0
+    ) -> Estimate:
         """Return a weighted sum of the released numbers, over the total weight of records.
 
         Parameters
@@ -89,13 +91,16 @@ class PrivateEvaluation(Shown):
             Weight of each released number.
         bounds : tuple of float
             Within which it is.
+        sampled : float, default=0.0
+            Variance that a sample adds to the sum less the mean times the weight of records.
 
         Returns
         -------
         Estimate
         """
         divisor = np.append(np.zeros(len(weights)), 1.0)
-        return self.noisy.beside(*self.total).ratio(np.append(weights, 0.0), divisor, bounds)
+        above = np.append(weights, 0.0)
+        return self.noisy.beside(*self.total).ratio(above, divisor, bounds, sampled)
 
     @abstractmethod
     def metrics(self) -> dict[str, Estimate]:
@@ -192,6 +197,27 @@ def _of_population(evaluation, n_labels, **without):
         return None
     noisy = evaluation.noisy.of_population(n_labels)
     return replace(evaluation, noisy=noisy, intervals_for="the population", **without)
+
+
+class _OfNumbers(PrivateEvaluation):
+    """Metrics from sums of numbers, whose squares were bought for the population.
+
+    ``sampled`` are variances that a sample adds to sums less metrics times what they are divided
+    by, in units of released limits.
+    """
+
+    sampled: np.ndarray
+
+    @property
+    def population(self) -> Self | None:
+        """The same, with intervals for the population; None if these are."""
+        if self.intervals_for != "noise alone":
+            return None
+        return replace(self, intervals_for="the population")
+
+    def _added(self, place):
+        """Return the variance that a sample adds, where intervals are for the population."""
+        return 0.0 if self.intervals_for == "noise alone" else float(self.sampled[place])
 
 
 class _OfLabels(PrivateEvaluation):
@@ -634,7 +660,7 @@ class ClassEvaluation(_OfLabels):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RegressionEvaluation(PrivateEvaluation):
+class RegressionEvaluation(_OfNumbers):
     """Metrics of a regression, from noisy sums of errors, which are cut off, and of targets.
 
     Parameters
@@ -645,8 +671,9 @@ class RegressionEvaluation(PrivateEvaluation):
         Sum of the weights of records, and the standard deviation of its noise: the number of
         records and 0 without weights.
     noisy : NoisyNumbers
-        Sums of absolute and of squared errors over the largest one, and of the target and its
-        square in [-1/2, 1/2], with the covariance of their noise.
+        Sums of absolute and of squared errors over the largest one, of the target in units of
+        ``target_scale``, in [-1/2, 1/2], and of four times its square, with the covariance of their
+        noise.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
@@ -662,7 +689,12 @@ class RegressionEvaluation(PrivateEvaluation):
     target_bounds : tuple (low, high)
         Bounds that targets and predictions are clipped to.
     largest_error : float
-        Errors beyond it count as it.
+        Errors beyond it count as it. Released, if it was not given.
+    target_scale : tuple of float
+        About the median of the targets, and twice the distance from it beyond which a target
+        counts as it for R^2; released, or the middle and the width of the bounds.
+    sampled : ndarray of shape (3,)
+        Variances that a sample adds to the sums of the metrics; released.
 
     Examples
     --------
@@ -672,37 +704,43 @@ class RegressionEvaluation(PrivateEvaluation):
     >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
     >>> model = LinearRegression().fit([[-1.0], [1.0]], [-1.0, 1.0])
     >>> found = evaluate(model, X, X[:, 0], epsilon=1.0, target_bounds=(-1.0, 1.0))
-    >>> bool(found.r2.value > 0.9), found.largest_error
-    (True, 2.0)
+    >>> bool(found.r2.value > 0.9), bool(found.largest_error < 0.01)
+    (True, True)
     """
 
     target_bounds: tuple[float, float]
     largest_error: float
+    target_scale: tuple[float, float]
+    sampled: np.ndarray
 
     @property
     def mean_absolute_error(self) -> Estimate:
         """Mean of the absolute errors."""
         weights = np.array([self.largest_error, 0, 0, 0])
-        return self.mean(weights, (0.0, self.largest_error))
+        return self.mean(weights, (0.0, self.largest_error), self._added(0))
 
     @property
     def mean_squared_error(self) -> Estimate:
         """Mean of the squared errors."""
         square = self.largest_error**2
-        return self.mean(np.array([0, square, 0, 0]), (0.0, square))
+        return self.mean(np.array([0, square, 0, 0]), (0.0, square), self._added(1))
 
     @property
     def r2(self) -> Estimate:
         """Part of the variance of the target that the model explains."""
-        width = self.target_bounds[1] - self.target_bounds[0]
+        square = self.target_scale[1] ** 2
         mean = self.noisy.values[2] / self.total[0]
-        centred = np.array([0, 0, -2 * mean, 0.25])
-        errors = np.array([0, (self.largest_error / width) ** 2, 0, 0])
+        centred = square * np.array([0, 0, -2 * mean, 0.25, mean**2])
+        errors = np.array([0, self.largest_error**2, 0, 0, 0])
         # The variance is no sum: this form of it is off by the square of the mean's noise
         unexplained = self.noisy.beside(*self.total).ratio(
-            np.append(errors, 0), np.append(centred, mean**2), bounds=(0.0, math.inf)
+            errors, centred, (0.0, math.inf), self._added(2)
         )
         return Estimate(1 - unexplained.value, 1 - unexplained.high, 1 - unexplained.low)
+
+    def _notes(self):
+        """See `PrivateEvaluation._notes`."""
+        return [f"errors beyond {self.largest_error:.4g} count as it"]
 
     def metrics(self) -> dict[str, Estimate]:
         """Return the metrics of the table by name.
@@ -719,7 +757,7 @@ class RegressionEvaluation(PrivateEvaluation):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RateEvaluation(PrivateEvaluation):
+class RateEvaluation(_OfNumbers):
     """Metrics of a model of counts: deviance, and calibration by decile of the predicted rate.
 
     Parameters
@@ -730,8 +768,8 @@ class RateEvaluation(PrivateEvaluation):
         Sum of the weights of records, and the standard deviation of its noise: the number of
         records and 0 without weights.
     noisy : NoisyNumbers
-        Sums of expected counts in ten groups and of observed counts, over the largest, and of
-        deviances from predictions and from one rate of all, over the largest.
+        Sums of expected counts in ten groups, of observed ones there, and of both in all, over the
+        largest, and of deviances from predictions and from one rate of all, over the largest.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
@@ -749,9 +787,11 @@ class RateEvaluation(PrivateEvaluation):
     rate : float
         The rate of all records, of which the deviance is compared with; released.
     largest_count : float
-        Expected and observed counts beyond it count as it.
+        Expected and observed counts beyond it count as it; released.
     largest_error : float
-        Deviances of a record beyond it count as it.
+        Deviances of a record beyond it count as it. Released, if it was not given.
+    sampled : ndarray of shape (13,)
+        Variances that a sample adds to the sums of the metrics and of the ten groups; released.
 
     Examples
     --------
@@ -771,25 +811,28 @@ class RateEvaluation(PrivateEvaluation):
     rate: float
     largest_count: float
     largest_error: float
+    sampled: np.ndarray
 
     @property
     def mean_deviance(self) -> Estimate:
         """Mean of the Poisson deviances, cut off at ``largest_error``."""
-        weights = np.zeros(22)
-        weights[20] = self.largest_error
-        return self.mean(weights, (0.0, self.largest_error))
+        weights = np.zeros(24)
+        weights[22] = self.largest_error
+        added = self.largest_error**2 * self._added(0)
+        return self.mean(weights, (0.0, self.largest_error), added)
 
     @property
     def d2(self) -> Estimate:
         """Part of the deviance from one common rate that the model explains."""
-        of_model, of_one = np.eye(22)[20:]
-        unexplained = self.noisy.ratio(of_model, of_one, bounds=(0.0, math.inf))
+        of_model, of_one = np.eye(24)[22:]
+        unexplained = self.noisy.ratio(of_model, of_one, (0.0, math.inf), self._added(1))
         return Estimate(1 - unexplained.value, 1 - unexplained.high, 1 - unexplained.low)
 
     @property
     def calibration(self) -> Estimate:
         """Sum of observed counts over that of expected ones."""
-        return self.noisy.ratio(self._select(1), self._select(0), bounds=(0.0, math.inf))
+        expected, observed = np.eye(24)[20:22]
+        return self.noisy.ratio(observed, expected, (0.0, math.inf), self._added(2))
 
     def calibration_curve(self) -> tuple[np.ndarray, list[Estimate]]:
         """Return how many counts were expected by group, and observed ones over expected ones.
@@ -802,8 +845,10 @@ class RateEvaluation(PrivateEvaluation):
             Observed counts over expected ones; NaN where noise leaves nothing of them.
         """
         ratios = [
-            self.noisy.ratio(self._select(1, k), self._select(0, k), bounds=(0.0, math.inf))
-            for k in range(10)
+            self.noisy.ratio(observed, expected, (0.0, math.inf), self._added(3 + k))
+            for k, (expected, observed) in enumerate(
+                np.eye(24)[:20].reshape(2, 10, 24).swapaxes(0, 1)
+            )
         ]
         return self.noisy.values[:10] * self.largest_count, ratios
 
@@ -820,12 +865,6 @@ class RateEvaluation(PrivateEvaluation):
         PrivateCalibrationDisplay
         """
         return PrivateCalibrationDisplay.from_evaluation(self, **options)
-
-    def _select(self, observed, group=None):
-        """Return weights of the sums of a group; None: of all."""
-        weights = np.zeros((2, 11))
-        weights[observed, slice(10) if group is None else group] = 1
-        return np.append(weights[:, :10].ravel(), [0.0, 0.0])
 
     def metrics(self) -> dict[str, Estimate]:
         """Return the metrics of the table by name.

@@ -58,15 +58,16 @@ def evaluate(
     of the log losses, each cut off at 3 log(number of classes). Of more than 30 classes, it counts
     the records of each label that are right, and the wrong ones by either label, not by both.
 
-    For a regression, it releases four sums: of absolute and squared errors, cut off at
-    ``largest_error``, and of the target and its square. For counts, it buys deciles of the
-    predicted rates and the rate of all records, and then releases sums of expected and observed
-    counts by decile, and of deviances, cut off at ``largest_error``, from the predictions and from
-    the rate of all.
+    For a regression, it buys a limit of errors and the middle and a limit of targets, then four
+    sums: of absolute and squared errors, cut off at ``largest_error``, and of the target and its
+    square. For counts, it buys deciles of the predicted rates, the rate of all records and limits,
+    and then releases sums of expected and observed counts, in all and by decile, and of deviances,
+    cut off at ``largest_error``, from the predictions and from the rate of all. Last it buys how
+    much metrics of numbers and counts vary from sample to sample, for a tenth of mu^2.
 
     With the probability ``confidence``, an interval contains the metric of these records without
     noise. It follows from the public distribution of the noise. Those of ``population`` contain
-    the metric of the population that the records were drawn from, for labels: their variance is
+    the metric of the population that the records were drawn from: of labels their variance is
     estimated from the same counts, at no cost.
 
     If the records were not used to train the model, each record is in one of the two releases only,
@@ -114,8 +115,9 @@ def evaluate(
         Public facts of the table, a `skdpdyn.Schema`, whose bounds of targets are taken.
     largest_error : float, default=None
         Limit at which errors of a regression are cut off, or deviances of counts. The noise is in
-        proportion to it. None, and at most: the distance of the bounds, or 8 more than twice the
-        largest count.
+        proportion to it. None: twice a private quantile of them, beyond which there are fewer of
+        them the more records there are; of few records, and at most, the distance of the bounds,
+        or 8 more than twice the largest count.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row, such as the inverse probability of being in a survey's sample: metrics
         are those of the population that weights make up. Each must follow from its own record
@@ -196,8 +198,7 @@ def evaluate(
     with buying(spending, shares, n_samples) as plan:
         total = total_weight(weighed, spending)
         with silent_arithmetic():
-            parts = scores.learnt(spending, total[0])
-        released = [part.released(spending, quantile) for part in parts]
+            released = scores.release(spending, total[0], quantile)
     return scores.evaluation(
         released,
         n_samples=n_samples,
