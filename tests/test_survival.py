@@ -10,7 +10,7 @@ import pytest
 
 from skdpdyn import PrivateLogisticRegression, PrivateRidge
 from skdpdyn.data.persons import by_person
-from skdpdyn.inference import SurvivalCurve, person_periods, private_regression
+from skdpdyn.inference import IncidenceCurve, SurvivalCurve, person_periods, private_regression
 from skdpdyn.inference.directions import row_by_row
 from skdpdyn.inference.histories import rows_that_count
 from skdpdyn.inference.scoring import exponentials
@@ -47,6 +47,71 @@ def test_rows_of_persons_and_periods():
     pandas = pytest.importorskip("pandas")
     frame, *_ = person_periods([1.5], [0], [1, 2, 3], pandas.DataFrame({"age": [40]}))
     assert list(frame) == ["period to 2", "period to 3", "age"]
+
+
+def test_rows_of_persons_who_enter_late():
+    """In the first half of a period, in the second, and behind all; other events end periods."""
+    _, y, groups, at_risk = person_periods(
+        [2.5, 2.5, 1.9, 9.0, 1.2, 0.9],
+        [1, 1, 0, 1, 2, 1],
+        [1, 2, 3],
+        entries=[1.4, 1.6, 1.6, 5.0, 0.0, 0.8],
+    )
+    np.testing.assert_array_equal(groups, [0, 0, 1, 2, 3, 4, 4, 5])
+    np.testing.assert_array_equal(y, [0, 1, 1, 0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(at_risk, [1, 1, 1, 0, 0, 1, 1, 1])
+    _, y, *_ = person_periods([0.5, 1.2], [1, 2], [1, 2], event=2)
+    np.testing.assert_array_equal(y, [0, 0, 1])
+
+
+def late_entries(n, rng):
+    """Return entries, durations and causes of persons who entered before anything happened."""
+    entries = rng.uniform(0, 20, 4 * n)
+    times = rng.exponential([[20.0], [40.0]], (2, 4 * n))
+    kept = np.flatnonzero(times.min(axis=0) > entries)[:n]
+    return entries[kept], times.min(axis=0)[kept], 1 + times.argmin(axis=0)[kept]
+
+
+def test_incidence_of_competing_events_with_late_entries():
+    """Both curves are within 5 standard errors of what constant hazards make, and not much less.
+
+    Without entries, those who are seen have survived: incidence is too low.
+    """
+    entries, durations, causes = late_entries(20_000, np.random.default_rng(0))
+    times = [5, 10, 15, 20]
+    tables = {}
+    for event in (1, 2):
+        X, y, groups, at_risk = person_periods(
+            durations, causes, times, np.ones((20_000, 1)), entries=entries, event=event
+        )
+        tables[event] = hazards(X[:, :-1], y, groups, epsilon=20.0, at_risk=at_risk, most=4)
+    curve = IncidenceCurve.of(tables, times)
+    all_events = 1 - np.exp(-curve.times * (1 / 20 + 1 / 40))
+    for event, part in ((1, 2 / 3), (2, 1 / 3)):
+        widths = (curve.high[event] - curve.low[event]) / 2
+        off = np.abs(curve.incidence[event] - part * all_events)
+        assert np.all(off <= 2.6 * widths + 0.004)  # hazards change within periods
+        assert np.all(widths < 0.05)
+
+
+def test_curves_of_a_person_by_name():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    control = rng.random(5000) < 0.5
+    frame = pandas.DataFrame({"control": control * 1.0})
+    durations = rng.exponential(np.where(control, 60, 30))
+    X, y, groups, at_risk = person_periods(durations, np.ones(5000), TIMES, frame)
+    table = hazards(X, y, groups, epsilon=50.0, at_risk=at_risk)
+    by_place = SurvivalCurve.of(table, TIMES, [1.0])
+    for named in ({"control": 1.0}, frame[control].iloc[:1]):
+        same = SurvivalCurve.of(table, TIMES, named)
+        np.testing.assert_array_equal(same.survival, by_place.survival)
+    with pytest.raises(ValueError, match=r"x has \['age'\], and the table"):
+        SurvivalCurve.of(table, TIMES, {"age": 1.0})
+    levels = SimpleNamespace(names=(*table.names[:-2], "arm: b", "intercept"), sums=table.sums)
+    levels.quantile = table.quantile
+    same = SurvivalCurve.of(levels, TIMES, {"arm": "b"})
+    np.testing.assert_array_equal(same.survival, by_place.survival)
 
 
 @pytest.mark.parametrize(
