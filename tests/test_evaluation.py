@@ -25,6 +25,7 @@ from sklearn.svm import LinearSVC
 from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
 from skdpdyn.core import noise
 from skdpdyn.evaluation import PrivateRocCurveDisplay, counts, evaluate
+from skdpdyn.evaluation.bins import Bins
 from skdpdyn.evaluation.estimates import Covariance, Estimate, NoisyNumbers
 from skdpdyn.model_selection import total_privacy
 from skdpdyn.preprocessing import BoundsScaler
@@ -333,6 +334,16 @@ def test_limits_follow_the_errors(skewed):
         widths.append(found.r2.high - found.r2.low)
     assert min(held) >= 43
     assert np.median(widths) < 0.3
+
+
+def test_losses_of_bins_at_the_ends_of_what_a_probability_can_be():
+    points = np.array([np.linspace(-745, -700, 9), np.linspace(-1, 1, 9), np.linspace(36, 37, 9)])
+    counts = np.array([1e4, 5e3, 0, 0, 5e3, 1e4, 0])
+    noisy = NoisyNumbers(counts, Covariance.apart(np.ones(7)), 1.96)
+    logs, squares = Bins(np.array([0.1, 0.9]), points).losses(noisy)
+    np.testing.assert_allclose(logs[[0, 1], [2, 0]], [36.5, 720], rtol=0.05)
+    np.testing.assert_allclose(logs[[0, 1], [0, 2]], 0, atol=1e-12)
+    np.testing.assert_allclose(squares, [[0, 0.2, 1], [1, 0.2, 0]], atol=0.1)
 
 
 RARE_STEPS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2)

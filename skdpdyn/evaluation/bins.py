@@ -76,10 +76,9 @@ class Bins:
             By loss, label and bin.
         """
         offset, factor = recalibration(np.median(self.points, axis=1), noisy)
-        second = special.expit(offset + factor * self.points)
+        raw = offset + factor * self.points
         predicted = special.expit(self.points)
-        weights = np.array([1 - second, second])
-        weights /= weights.sum(axis=2, keepdims=True)
+        weights = special.softmax(special.log_expit(np.array([-raw, raw])), axis=2)
         logs = np.logaddexp(0.0, np.array([self.points, -self.points]))
         squares = np.array([predicted, special.expit(-self.points)]) ** 2
         return np.array([(weights * logs).sum(axis=2), (weights * squares).sum(axis=2)])
