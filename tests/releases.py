@@ -442,16 +442,18 @@ def perturbed(model):
     return prepare
 
 
-def evaluated(model, target="y", of_records=(), knows_bounds=True, **options):
+def evaluated(model, target="y", of_records=(), knows_bounds=True, other=None, **options):
     """Return a way out: the evaluation of a model that was fitted to other records."""
 
     def prepare(n_features):
-        other, _ = table(n_features, seed=1)
-        fitted = model().set_params(verbose=0).fit(other.X, getattr(other, target))
+        rows, _ = table(n_features, seed=1)
+        fitted = model().set_params(verbose=0).fit(rows.X, getattr(rows, target))
         if not knows_bounds:  # they are bought, and predictions are far apart
             del fitted.target_bounds_
             fitted.coef_ = 3 * np.eye(1, n_features)[0]
         settings = BUDGET | {"random_state": 0} | options
+        if other is not None:
+            settings["against"] = other().set_params(verbose=0).fit(rows.X, getattr(rows, target))
 
         def run(data):
             given = {name: getattr(data, field) for name, field in dict(of_records).items()}
@@ -905,6 +907,12 @@ WAYS_OUT = {
     "PrivateSearchCV held out": searched(by(NoisyGD(n_steps=3)), holdout=np.arange(N // 2)),
     "evaluate": evaluated(plain),
     "evaluate thresholds": evaluated(plain, thresholds=[0.3, 0.6]),
+    "evaluate a difference": evaluated(plain, other=partial(plain, alpha=0.1)),
+    "evaluate a difference of numbers": evaluated(
+        partial(ridge, **unconditioned),
+        "target",
+        other=partial(ridge, random_state=7, **unconditioned),
+    ),
     "evaluate three classes": evaluated(partial(softmax, classes=[0, 1, 2], **unconditioned)),
     "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
     "numbers of unknown bounds, evaluate": evaluated(

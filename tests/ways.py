@@ -107,6 +107,7 @@ ASKED = {
     "evaluate, small errors": {"largest_error": 0.5},
     "evaluate, target bounds": {"target_bounds": (0, 0.5)},
     "evaluate, weights": {"weight_bounds": WEIGHTS, "sample_weight": "weights"},
+    "evaluate, another model": {"against": True},
     "search": {},
     "search, exposure": {"exposure": "exposure"},
     "search, held out": {"holdout": np.arange(10)},
@@ -174,6 +175,8 @@ class Way:
         y = self.target(data, options)
         if "start" in options:
             options["start"] = _start(self)
+        if "against" in options:
+            options["against"] = _steep(self, -1)
         if options.get("conditioning"):
             options["conditioning"] = of_others(self.estimator).conditioning_
         model = self.model(options | {"solver": self.solver})
@@ -324,7 +327,9 @@ REFUSED = {
     ),
     "is no Gaussian release": lambda way: way.solver in NOT_GAUSSIAN and _is_open(way),
     "has no predict_proba": lambda way: (
-        way.kind == "evaluate" and way.estimator == "PrivateLinearSVC"
+        way.kind == "evaluate"
+        and way.estimator == "PrivateLinearSVC"
+        and way.done != "evaluate, another model"
     ),
     "is for a regression": lambda way: way.done in OF_NUMBERS and way.estimator in CLASSIFIERS,
     "must not begin below 0": lambda way: (
@@ -355,13 +360,13 @@ def of_others(estimator):
     return made(**_of(made, options)).fit(other.X, way.target(other, options))
 
 
-def _steep(way):
-    """Return a model whose predictions are as far apart as can be."""
+def _steep(way, sign=1):
+    """Return a model whose predictions are as far apart as can be; of the other sign for -1."""
     model = copy(of_others(way.estimator))
     if hasattr(model, "coef_"):
         slope = 3.0 if way.estimator in ("PrivateRidge", "PrivateQuantileRegressor") else 90.0
         coef = np.zeros_like(model.coef_)
-        coef.flat[0] = slope
+        coef.flat[0] = sign * slope
         model.intercept_ = 0 * model.intercept_
         model.coef_ = coef
     return model

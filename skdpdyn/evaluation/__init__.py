@@ -11,6 +11,7 @@ from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.evaluation.prediction import PredictionInterval, prediction_interval
 from skdpdyn.evaluation.results import (
     ClassEvaluation,
+    PairedEvaluation,
     PrivateEvaluation,
     RateEvaluation,
     RegressionEvaluation,
@@ -21,6 +22,7 @@ from skdpdyn.evaluation.scoring import evaluate
 __all__ = [
     "ClassEvaluation",
     "Estimate",
+    "PairedEvaluation",
     "PredictionInterval",
     "PrivateCalibrationDisplay",
     "PrivateEvaluation",

@@ -20,6 +20,7 @@ from skdpdyn.evaluation.numbers import (
     of_numbers,
     rates_of_model,
 )
+from skdpdyn.evaluation.paired import differences, probability_losses
 from skdpdyn.evaluation.parts import Counted, NoisyPart
 from skdpdyn.evaluation.results import MOST_CONFUSED, ClassEvaluation, ScoreEvaluation
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
@@ -34,6 +35,7 @@ _MOST_THRESHOLDS = 1023
 # Noisy counts in public cells of log odds say where bins of equal numbers of records end
 CELLS = "cells of log odds"
 COUNTS_BY_LABEL = "counts"
+LOSSES = "losses of probabilities"
 CELLS_SHARE = 0.1
 WEIGHTS = "sum of weights"
 WEIGHTS_SHARE = 0.03
@@ -47,7 +49,10 @@ def counted(model, X, y, beside, budget_of, **options):
     the budget by the number of records, ``options`` are those of `evaluate` for one kind of model.
     """
     refuse_unreadable(X, y)
+    against = options.pop("against")
     classes = _classes_of(model, options)
+    if against is not None and is_classifier(against) != (classes is not None):
+        raise ValueError("against must be a model of the same kind")
     y = quoting_no_records(np.asarray, as_labels(y, classes))
     if y.ndim != 1 or not y.size:
         raise ValueError(f"y has shape {y.shape}: pass one target for each row, and at least one")
@@ -57,11 +62,19 @@ def counted(model, X, y, beside, budget_of, **options):
     thresholds = options.pop("thresholds")
     exposure = options.pop("exposure")
     budget = budget_of(n_samples=owned.n)
+    if classes is None and options["target_bounds"] is None:
+        options["target_bounds"] = getattr(model, "target_bounds_", None)
+    counts_occur = exposure is not None or _takes_exposure(model)
+    if against is not None:
+        if options["target_bounds"] is None and classes is None:
+            raise ValueError("against: differences need target_bounds=(low, high)")
+        strength = rules.strength_of(owned.n, budget.mu, budget.adjacency)
+        bounds = options["target_bounds"]
+        models = model, against
+        return owned, differences(models, X, y, owned, strength, bounds, exposure, counts_occur)
     if classes is None:
         predicted = answers(model, "predict", X, y.size)
-        if options["target_bounds"] is None:
-            options["target_bounds"] = getattr(model, "target_bounds_", None)
-        if exposure is not None or _takes_exposure(model):
+        if counts_occur:
             score = partial(rates_of_model, predicted, y, exposure, owned)
             return owned, of_numbers(score, most_deviance, Counts(), y, owned, budget, **options)
         score = partial(errors_of, predicted, y, owned)
@@ -176,12 +189,12 @@ def _confusions(model, X, codes, owned, classes):
     count = _pairs_of_labels if classes.size <= MOST_CONFUSED else _right_and_wrong
     counts = count(codes, predicted, owned, classes.size)
     parts = [replace(counts, share=1 - rules.LOG_LOSS_SHARE * with_losses)]
-    largest = 3 * math.log(classes.size)
+    largest = np.array([3 * math.log(classes.size), 2.0])
     if with_losses:
         probability = answers(model, "predict_proba", X, codes.size)
-        losses = -np.log(probability[np.arange(codes.size), codes]) / largest
-        losses = np.where((losses <= 1) & (codes >= 0), losses, 1.0)  # NaN too
-        parts.append(NoisyPart("log losses", owned.sum(losses), rules.LOG_LOSS_SHARE))
+        losses = np.column_stack(probability_losses(probability, codes)) / largest
+        sums = owned.columns(losses, least=0.0)
+        parts.append(NoisyPart(LOSSES, sums, rules.LOG_LOSS_SHARE))
 
     def evaluation(released, **public):
         noisy = released[0]
@@ -191,11 +204,13 @@ def _confusions(model, X, codes, owned, classes):
             places = [np.column_stack([right, wrong]).ravel() for wrong in (by_true, by_predicted)]
             noisy, public["by_predicted"] = (noisy.of(np.append(of, last)) for of in places)
         _warn_of_others(noisy, classes)
-        log_loss = None
         if with_losses:
-            losses = released[1].beside(*public["total"])
-            log_loss = losses.ratio(np.array([largest, 0]), np.array([0, 1]), (0.0, largest))
-        return ClassEvaluation(noisy=noisy, classes=classes, log_loss=log_loss, **public)
+            means = released[1].beside(*public["total"])
+            public["log_loss"], public["brier_score"] = (
+                means.ratio(np.append(of, 0.0), np.array([0.0, 0.0, 1.0]), (0.0, of.max()))
+                for of in np.diag(largest)
+            )
+        return ClassEvaluation(noisy=noisy, classes=classes, **public)
 
     return Counted.of(parts, evaluation)
 

@@ -32,12 +32,12 @@ SQUARES = "squares"
 # where they are few, and as many records as noise hides where they are not
 _BEYOND = 2.0
 _TAIL = 0.05
-_TAIL_OF_COUNTS = 0.01  # counts and deviances have longer tails, to one side
+TAIL_OF_COUNTS = 0.01  # counts and deviances have longer tails, to one side
 _HIDDEN = 20.0
 _LEAST_COUNT = 2.0
 _OCTAVES = 16
 _N_PLACES = 64
-_LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
+LEAST_RATE = 1e-30  # rates are not smaller, nor larger than its reciprocal
 
 
 def of_numbers(
@@ -106,7 +106,7 @@ def most_deviance(low: float, high: float) -> float:
     return 2 * high + 8
 
 
-def _limit(name, numbers, most, tail, owned, spending, total):
+def limit_of(name, numbers, most, tail, owned, spending, total):
     """Return a limit of numbers that few are beyond: twice a private quantile, or ``most``."""
     strength = rules.strength_of(owned.n, spending.mu, spending.adjacency)
     quantile = spending.quantile(
@@ -131,7 +131,7 @@ def _middle(targets, ends, owned, spending, total):
         centre = spending.threshold(MIDDLE, partial(owned.within, targets), grid, 0.5, total)
         centre -= (grid[1] - grid[0]) / 2
         most = max(centre - ends[0], ends[1] - centre)
-        reach = _limit(MIDDLE, np.abs(targets - centre), most, _TAIL, owned, spending, total)
+        reach = limit_of(MIDDLE, np.abs(targets - centre), most, _TAIL, owned, spending, total)
         low = max(centre - reach, ends[0])
         high = min(centre + reach, ends[1])
     return centre, reach
@@ -161,7 +161,7 @@ def errors_of(
         centre = (low + high) / 2
         reach = (high - low) / 2
         if LIMITS in shares:
-            limit = _limit(LIMITS, errors, high - low, _TAIL, owned, spending, total)
+            limit = limit_of(LIMITS, errors, high - low, _TAIL, owned, spending, total)
         if MIDDLE in shares:
             centre, reach = _middle(targets, (low, high), owned, spending, total)
         parts = np.minimum(errors / limit, 1.0)
@@ -184,7 +184,7 @@ def errors_of(
         units = np.array([limit, limit**2, most]) ** 2
         learnt["largest_error"] = limit
         learnt["target_scale"] = (centre, 2 * reach)
-        learnt["sampled"] = units * _squares(influences, owned, spending)
+        learnt["sampled"] = units * squares_of(influences, owned, spending)
         return [noisy]
 
     def evaluation(released, **public):
@@ -195,7 +195,7 @@ def errors_of(
     return Counted(scaled_to(shares, 1.0), release, evaluation)
 
 
-def _squares(influences, owned, spending, by_place=()):
+def squares_of(influences, owned, spending, by_place=()):
     """Buy sums of squares of influences in [-1, 1], and of others by place; none too small."""
     sums = owned.columns(np.column_stack(influences) ** 2, least=0.0)
     sums = stacked([sums, *(owned.by_place(of**2, *places) for of, *places in by_place)])
@@ -220,7 +220,7 @@ def rates_of_model(
     has_exposure = exposure is not None
     exposure = exposures(exposure, y)
     observed = np.clip(numbers_of(y), low, high)
-    rates = np.where(rates > _LEAST_RATE, np.minimum(rates, 1 / _LEAST_RATE), _LEAST_RATE)
+    rates = np.where(rates > LEAST_RATE, np.minimum(rates, 1 / LEAST_RATE), LEAST_RATE)
     unit = residual_limit(high)
     rows = TalliedRows(observed / exposure, exposure / unit, owned)
     exposure_of_all = None if has_exposure else 1 / unit
@@ -235,7 +235,7 @@ def rates_of_model(
     learnt: dict[str, Any] = {}
 
     def deviances(means):
-        logs = observed * np.log(np.maximum(observed, _LEAST_RATE) / means)
+        logs = observed * np.log(np.maximum(observed, LEAST_RATE) / means)
         return np.maximum(2 * (logs - (observed - means)), 0.0)
 
     def release(spending, total, quantile):
@@ -246,11 +246,11 @@ def rates_of_model(
         most = high
         limit = most_deviance(low, high) if largest is None else largest
         if LIMITS in shares:
-            buy = partial(_limit, LIMITS, owned=owned, spending=spending, total=total)
-            most = buy(np.maximum(observed, expected), high, _TAIL_OF_COUNTS)
+            buy = partial(limit_of, LIMITS, owned=owned, spending=spending, total=total)
+            most = buy(np.maximum(observed, expected), high, TAIL_OF_COUNTS)
             most = max(most, min(_LEAST_COUNT, high))
             if largest is None:
-                limit = buy(np.maximum(*of_models), limit, _TAIL_OF_COUNTS)
+                limit = buy(np.maximum(*of_models), limit, TAIL_OF_COUNTS)
         places = np.searchsorted(edges, rates)
         counts = np.minimum(np.column_stack([expected, observed]) / most, 1.0)
         losses = np.minimum(np.column_stack(of_models) / limit, 1.0)
@@ -288,7 +288,7 @@ def _of_rates(values, total, counts, losses, places, owned, spending):
         (observed - of_all * expected) / units[2],
     ]
     of_place = (observed - of_groups[places] * expected) / units[3:][places]
-    return units**2 * _squares(influences, owned, spending, [(of_place, places, 10)])
+    return units**2 * squares_of(influences, owned, spending, [(of_place, places, 10)])
 
 
 def _ratios(above, below):

@@ -552,9 +552,10 @@ class ClassEvaluation(_OfLabels):
         Whether intervals hold the metrics of these records, or of their population.
     classes : ndarray of shape (n_classes,)
         The labels.
-    log_loss : Estimate or None, default=None
-        Mean of the log losses, each at most 3 log(n_classes). A share of the budget of its own pays
-        for it. None for a model without probabilities.
+    log_loss, brier_score : Estimate or None, default=None
+        Mean of the log losses, each at most 3 log(n_classes), and of the squared errors of all
+        probabilities of a record, at most 2. A share of the budget of their own pays for them. None
+        for a model without probabilities.
     by_predicted : NoisyNumbers or None, default=None
         Counts of right and of wrong records by predicted label, and of all other labels. None where
         ``noisy`` has all pairs of labels.
@@ -573,14 +574,17 @@ class ClassEvaluation(_OfLabels):
 
     classes: np.ndarray
     log_loss: Estimate | None = None
+    brier_score: Estimate | None = None
     by_predicted: NoisyNumbers | None = None
 
     @property
     def population(self) -> Self | None:
-        """The same but the log loss, with intervals for the population; None if these are."""
+        """The same but the losses, with intervals for the population; None if these are."""
         n_classes = self.classes.size
         predicted = self.by_predicted and self.by_predicted.of_population(n_classes)
-        return _of_population(self, n_classes, log_loss=None, by_predicted=predicted)
+        return _of_population(
+            self, n_classes, log_loss=None, brier_score=None, by_predicted=predicted
+        )
 
     @property
     def confusion_matrix(self) -> np.ndarray | None:
@@ -631,7 +635,8 @@ class ClassEvaluation(_OfLabels):
         dict of str to Estimate
         """
         rows = {"accuracy": self.accuracy}
-        rows |= {} if self.log_loss is None else {"log loss": self.log_loss}
+        if self.log_loss is not None:
+            rows |= {"log loss": self.log_loss, "Brier score": self.brier_score}
         for name, metric in (("recall", self.recall), ("precision", self.precision)):
             rows |= {f"{name} of {label}": metric(label) for label in self.classes.tolist()}
         return rows
@@ -878,3 +883,74 @@ class RateEvaluation(_OfNumbers):
             "mean deviance": self.mean_deviance,
             "observed / expected": self.calibration,
         }
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PairedEvaluation(_OfNumbers):
+    """Differences of the mean losses of two models on the same records.
+
+    They are the losses of the first less those of the other: below 0, it is better.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records, or of persons, public.
+    total : tuple of float
+        Sum of the weights of records, and the standard deviation of its noise: the number of
+        records and 0 without weights.
+    noisy : NoisyNumbers
+        Sums of differences of losses over ``limits``, with the covariance of their noise.
+    privacy_ : Guarantee
+        Guarantee of the release.
+    mechanism_ : record
+        Record of the release.
+    delta_ : float
+        Delta at which epsilon is shown.
+    confidence : float
+        Probability that an interval covers.
+    leaks_ : tuple of str, default=()
+        Leaks that ``privacy_`` does not cover: a seed.
+    intervals_for : {"noise alone", "the population"}, default="noise alone"
+        Whether intervals hold the differences of these records, or of their population.
+    names : tuple of str
+        The losses.
+    limits : ndarray of shape (n_losses,)
+        Differences beyond them count as these; released.
+    sampled : ndarray of shape (n_losses,)
+        Variances that a sample adds to the sums; released.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdpdyn.evaluation import evaluate
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> y = X[:, 0] > 0
+    >>> model = LogisticRegression(C=100).fit([[-1.0], [1.0]], [False, True])
+    >>> other = LogisticRegression(C=1).fit([[-1.0], [1.0]], [False, True])
+    >>> found = evaluate(model, X, y, epsilon=1.0, against=other)
+    >>> bool(found.metrics()["log loss"].high < 0)
+    True
+    """
+
+    names: tuple[str, ...]
+    limits: np.ndarray
+    sampled: np.ndarray
+
+    def metrics(self) -> dict[str, Estimate]:
+        """Return the differences of the table by name.
+
+        Returns
+        -------
+        dict of str to Estimate
+        """
+        return {
+            name: self.mean(weights, (-limit, limit), limit**2 * self._added(k))
+            for k, (name, weights, limit) in enumerate(
+                zip(self.names, np.diag(self.limits), self.limits.tolist(), strict=True)
+            )
+        }
+
+    def _notes(self):
+        """See `PrivateEvaluation._notes`."""
+        return ["losses of the first model less those of the other: below 0, it is better"]

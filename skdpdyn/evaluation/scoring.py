@@ -36,6 +36,7 @@ def evaluate(
     target_bounds: tuple[float, float] | None = None,
     schema: Any = None,
     largest_error: float | None = None,
+    against: Any = None,
     sample_weight: Any = None,
     weight_bounds: tuple[float, float] | None = None,
     confidence: float = 0.95,
@@ -118,6 +119,10 @@ def evaluate(
         proportion to it. None: twice a private quantile of them, beyond which there are fewer of
         them the more records there are; of few records, and at most, the distance of the bounds,
         or 8 more than twice the largest count.
+    against : fitted classifier or regressor, default=None
+        Another model, of the same classes or kind: the differences of both models' losses on the
+        same records are released, which are known better than either. They are cut off at limits
+        that are bought.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row, such as the inverse probability of being in a survey's sample: metrics
         are those of the population that weights make up. Each must follow from its own record
@@ -133,9 +138,9 @@ def evaluate(
 
     Returns
     -------
-    ScoreEvaluation, ClassEvaluation, RegressionEvaluation or RateEvaluation
+    ScoreEvaluation, ClassEvaluation, RegressionEvaluation, RateEvaluation or PairedEvaluation
         See `ScoreEvaluation` for two classes, `ClassEvaluation` for more, `RegressionEvaluation`,
-        and `RateEvaluation` for counts.
+        `RateEvaluation` for counts, and `PairedEvaluation` with ``against``.
 
     Raises
     ------
@@ -177,13 +182,15 @@ def evaluate(
     unit = unit_of(groups, unit)
     quantile = float(special.ndtri((1 + checked_confidence(confidence)) / 2))
     adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
-    quoting_no_records(check_is_fitted, model)
+    models = [model] if against is None else [model, against]
+    for one in models:
+        quoting_no_records(check_is_fitted, one)
     with silent_arithmetic(), UnchangedFiles(X, y, groups, exposure, sample_weight):
         limits = {"target_bounds": target_bounds, "largest_error": largest_error}
         if target_bounds is None and is_regressor(model):
             limits["target_bounds"] = facts_of(schema).get("target_bounds")
             check_relation(schema, adjacency, unit)
-        options = {"thresholds": thresholds, **limits, "exposure": exposure}
+        options = {"thresholds": thresholds, **limits, "exposure": exposure, "against": against}
         if weight_bounds is None:
             weight_bounds = getattr(model, "weight_bounds", None)
         beside = groups, sample_weight, weight_bounds
@@ -208,7 +215,7 @@ def evaluate(
         delta_=budget.delta,
         confidence=float(confidence),
         leaks_=(
-            *_leaks_of(model),
+            *(leak for one in models for leak in _leaks_of(one)),
             *leaks_of(sources_of([schema, target_bounds], "schema")),
             *seed_leaks(random_state),
         ),
