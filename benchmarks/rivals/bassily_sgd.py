@@ -9,16 +9,58 @@ import numpy as np
 from skdpdyn.core import rules
 from skdpdyn.core.noise import Generator
 from skdpdyn.core.objective import Objective
-from skdpdyn.core.rounding import poisson_rounding
+from skdpdyn.core.rounding import largest_batch, rounding_mu, step_lipschitz
 from skdpdyn.data.base import Rows
 from skdpdyn.kernels.draws import PoissonBatches
 from skdpdyn.privacy import Budget, PoissonSubsampled
 from skdpdyn.privacy.checks import checked_number, is_auto
-from skdpdyn.solvers.base import Solver, checked_steps, radius_of
+from skdpdyn.solvers.base import Solver, checked_steps
 from skdpdyn.solvers.steps import Steps, descend
+from skdpdyn.support.chunks import gathered_in_order
 
 _MOST_STEPS = 100_000  # limit of "auto": a few seconds
 _COUNTABLE = 3e14  # times delta: the most steps that numerical accounting can count
+
+
+def poisson_rounding(
+    objective: Any,
+    step_size: Any,
+    noise_std: Any,
+    n_steps: int,
+    sampling_probability: float,
+    radius: float,
+) -> tuple[float, dict[str, int]]:
+    """Return `rounding_mu` of steps on Poisson batches, and where the record says they are cut.
+
+    Parameters
+    ----------
+    objective : Objective
+        The problem.
+    step_size, noise_std : float or ndarray of shape (n_steps,)
+        The schedule.
+    n_steps : int
+        Number of steps.
+    sampling_probability : float
+        Probability that a batch takes a record.
+    radius : float
+        Radius of the ball that every step projects onto.
+    """
+    n_samples = objective.n_samples
+    largest = largest_batch(n_samples, sampling_probability, n_steps)
+    repeats = largest / (sampling_probability * n_samples)
+    steepest = repeats * objective.curvature + objective.alpha
+    rounding = rounding_mu(
+        objective,
+        step_size,
+        noise_std,
+        n_steps,
+        radius=radius,
+        lipschitz=step_lipschitz(step_size, objective.alpha, steepest),
+        n_summed=gathered_in_order(largest * objective.most_rows),
+        repeats=repeats,
+    )
+    is_cut = largest < n_samples
+    return rounding, {"n_samples": n_samples, "largest_batch": largest} if is_cut else {}
 
 
 class BassilySGD(Solver):
@@ -104,7 +146,7 @@ class BassilySGD(Solver):
         verbose: int = 0,
     ) -> np.ndarray:
         """See `Solver.solve`."""
-        radius = radius_of(mechanism.diameter)
+        radius = mechanism.diameter / 2
         noise_std = mechanism.noise_multiplier * objective.lipschitz
         step_size = _step_size(objective, radius, noise_std, np.arange(1.0, mechanism.n_steps + 1))
         divisor = mechanism.sampling_probability * objective.n_samples

@@ -216,10 +216,10 @@ class Frame:
         """Refuse columns of types that are neither numbers, flags, dates nor levels."""
         if unreadable := self.named(REFUSED):
             is_complex = any("complex" in str(type_) for type_ in self.types)
-            scikit_learns = "Complex data not supported: " if is_complex else ""
             raise ValueError(
-                f"{scikit_learns}X holds columns that are not numbers, dates, flags or text: "
-                f"{unreadable}. Cast them to one of these, or leave them out"
+                f"X holds columns that are not numbers, dates, flags or text: {unreadable}. "
+                + "Complex data not supported. " * is_complex  # scikit-learn's words
+                + "Cast them to one of these, or leave them out"
             )
 
     def matrix(self) -> np.ndarray:

@@ -53,7 +53,7 @@ CURVATURE = "curvature {}"
 LIMIT_QUANTILE = 0.95
 BEYOND = 2.0
 LEAST_COUNT = 2.0
-_SEEN = 3.0  # deviations of the noise from which on a cell is more than noise
+_SEEN = 4.0  # deviations of the noise from which on a cell is more than noise: 2 in 10,000 looks
 _JOINED = 1.5  # the same of a cell that joins those within the limit, as tails do
 # A row's curvature counts up to that of as many usual ones; then noise on gradients may have this
 # variance over that of what it hides, since curvature no longer tells where noise is small

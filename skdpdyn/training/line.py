@@ -382,7 +382,7 @@ def moved_by(shift: float, mean: float, std: float, ends: tuple[float, float]) -
     >>> round(moved_by(0.25, 0.0, 1.0, (-100.0, 100.0)), 6)
     0.25
     >>> round(moved_by(0.25, 0.0, 1.0, (-0.5, 100.0)), 2)  # three tenths are cut
-    0.34
+    0.33
     """
     low, high = ends
     std = max(std, 1e-9)

@@ -114,8 +114,8 @@ def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) 
     if not request.recipe.adapts:
         return False
     later = {name for part in request.recipe.after for name in part.share(request)}
-    earlier = [share for name, share in spending.shares.items() if name not in later]
-    spending.shares = {**spending.shares, SECOND_RATE: Share(1 - total_of(earlier))}
+    earlier = {name: share for name, share in spending.shares.items() if name not in later}
+    spending.shares = earlier | {SECOND_RATE: Share(1 - total_of(earlier.values()))}
     return True
 
 
