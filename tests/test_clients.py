@@ -6,11 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from skdpdyn import (
@@ -112,6 +114,23 @@ def test_a_fixed_threshold_costs_what_its_model_does(place):
     assert search_privacy(search).guarantee == search_privacy(plain).guarantee
     with pytest.raises(ValueError, match="FixedThresholdClassifier cannot be searched"):
         PrivateSearchCV(estimator, {name: [0.0]}, epsilon=1.0).fit(X, LABELS)
+
+
+@pytest.mark.parametrize("bounds", ["auto", None, (0, 1), {0: (0, 1)}])
+def test_the_tag_of_sparse_rows_says_what_fit_accepts(bounds):
+    model = PrivateLogisticRegression(bounds=bounds, classes=[0, 1])
+    rows = sparse.csr_array(np.abs(X))
+    if get_tags(model).input_tags.sparse:
+        assert model.fit(rows, LABELS).n_samples_ == N
+    else:
+        with pytest.raises(ValueError, match="bounds would make sparse rows dense"):
+            model.fit(rows, LABELS)
+
+
+def test_relations_of_duckdb_are_refused_with_the_call_to_make():
+    relation = type("DuckDBPyRelation", (), {})()
+    with pytest.raises(ValueError, match=r"a relation of DuckDB: call .df\(\)"):
+        PrivateRidge(target_bounds=(0, 1)).fit(relation, LABELS)
 
 
 OTHER = {

@@ -645,7 +645,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        # bounds would make sparse rows dense
+        tags.input_tags.sparse = self.bounds is None or is_auto(self.bounds)
         return tags
 
 

@@ -111,6 +111,7 @@ _HARMLESS = (
     "X is a malformed sparse array",
     "X is sparse, and",
     "X or y is a LazyFrame",
+    "X or y is a relation of DuckDB",
     "X or y is a masked array",
     "X or y could not be read",
     "dates are no durations",
@@ -216,6 +217,8 @@ def refuse_unreadable(*arrays: Any) -> None:
                 "X or y is a LazyFrame: call .collect(), or, if that is too large, .sink_parquet() "
                 "and skdpdyn.data.ParquetRows"
             )
+        if type(array).__name__ == "DuckDBPyRelation":
+            raise ValueError("X or y is a relation of DuckDB: call .df()")
 
 
 def _has_masked_cells(array):
