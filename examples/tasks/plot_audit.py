@@ -12,7 +12,7 @@ from unittest.mock import patch
 import matplotlib.pyplot as plt
 
 from skdpdyn import PrivateLinearSVC, PrivateLogisticRegression, audit
-from skdpdyn.core.spending import Spending
+from skdpdyn.core.sealed import Sealed
 
 plt.style.use("tableau-colorblind10")
 warnings.simplefilter("ignore")
@@ -35,15 +35,15 @@ plt.show()
 # -------
 # Somebody halves a sensitivity. The audit names the parts that leak more than they claim.
 
-bought = Spending.release
+of_record = Sealed.sensitivity
 
 
-def careless(self, name, value, sensitivity, scale=1.0):
-    """Release with half of the noise."""
-    return bought(self, name, value, sensitivity / 2, scale)
+def careless(self, adjacency):
+    """Return half of what one record can change."""
+    return of_record(self, adjacency) / 2
 
 
-with patch.object(Spending, "release", careless):
+with patch.object(Sealed, "sensitivity", careless):
     broken = audit.audit(model, (100, 4))
 print(broken)
 
