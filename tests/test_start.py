@@ -29,6 +29,7 @@ from skdpdyn import (
 from skdpdyn.core.losses import logistic
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.rounding import farthest_iterate, public_radius, rounding_mu
+from skdpdyn.core.schema import sources_in
 from skdpdyn.model_selection import PrivateSearchCV, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import Composition, Ledger
@@ -183,7 +184,8 @@ def test_an_additive_model_lends_tables_and_map(categories):
         np.testing.assert_allclose(same.coef_, first.coef_, atol=1e-6)
         again = clone(model).set_params(start=FrozenEstimator(first)).fit(frame, y)
         assert again.privacy_ == again.privacy_cost(3000, 2)
-        assert again.expansion_ is first.expansion_
+        assert again.expansion_ == first.expansion_
+        assert {*again.sources_} <= {*sources_in(again.expansion_.columns[1])}
         assert again.conditioning_.row_map is first.conditioning_.row_map
         bought = {"levels of columns", "column means", "column distributions", "second moments"}
         assert not bought & set(again.mechanism_.names)
