@@ -398,7 +398,10 @@ def test_a_profile_costs_what_it_says(adjacency):
     assert spent == profile.privacy_
     assert sum(profile.bought_.values()) == pytest.approx(1.0)
     check_report(profile.privacy_report().as_dict())
-    assert complete_schema(frame, epsilon=2.0, schema=profile.__class__(target_bounds=(0, 1)))
+    asked = Schema(bounds="auto", categories={"side": "auto"}, target_bounds=(0, 1))
+    of_asked = complete_schema(frame, epsilon=2.0, adjacency=adjacency, schema=asked)
+    assert of_asked.bounds.keys() == profile.bounds.keys()
+    assert of_asked.categories == profile.categories
     with pytest.raises(ValueError, match="nothing to buy"):
         complete_schema(frame, y, epsilon=2.0, adjacency=adjacency, schema=profile)
     with pytest.raises(ValueError, match="y holds labels that are no numbers"):

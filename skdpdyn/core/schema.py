@@ -375,10 +375,14 @@ def said_of(fact: str, given: Any) -> list[str]:
 
 
 def _either(fact, other_fact):
-    """Return a fact, or that of another schema; of columns all that either knows."""
+    """Return a fact, or that of another schema where it is open; of columns all that either knows.
+
+    "auto" asks for a fact, and is none.
+    """
     if isinstance(fact, dict) and isinstance(other_fact, dict):
-        return other_fact | fact
-    return other_fact if fact is None else fact
+        return other_fact | {key: _either(one, other_fact.get(key)) for key, one in fact.items()}
+    is_open = fact is None or (is_auto(fact) and other_fact is not None)
+    return other_fact if is_open else fact
 
 
 def _plain(fact):
