@@ -599,7 +599,9 @@ def profiled(persons=False):
     def run(data):
         side = np.where(data.X[:, 0] > 0, "a", "b")
         X = np.column_stack([data.X.astype(object), side])
-        known = Schema(bounds={0: (-1, 1)}, categories={data.X.shape[1]: "auto"})
+        text = data.X.shape[1]
+        numbers = dict.fromkeys(range(text), "number")
+        known = Schema(bounds={0: (-1, 1)}, categories={text: "auto"}, types=numbers)
         groups = data.groups if persons else None
         return complete_schema(X, data.y, schema=known, groups=groups, random_state=0, **BUDGET)
 
