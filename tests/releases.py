@@ -547,7 +547,7 @@ def of_levels(data, **options):
 def of_bought_levels(data):
     """Return a model and its table of such a frame, whose levels are bought."""
     levels = {"side": "auto", "other": "auto"}
-    return of_levels(data, categories=levels, epsilon=12.0, groups=data.groups)
+    return of_levels(data, categories=levels, epsilon=50.0, groups=data.groups)
 
 
 def of_products(data):

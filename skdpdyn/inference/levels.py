@@ -234,6 +234,12 @@ class ChosenLevels:
         """Places of the dummies of pooled levels among ``names``."""
         return [j for j, name in enumerate(self.names) if name.endswith(POOLED)]
 
+    @property
+    def silent(self) -> list[int]:
+        """Places of the dummies of no cell among ``names``."""
+        every = [cells for names in self.dummies for cells in names.values()]
+        return [j for j, cells in enumerate(every) if not cells]
+
     def note(self, as_reference: Sequence[str]) -> str:
         """Return the sentences of the table on levels; some dummies count as references."""
         references = [

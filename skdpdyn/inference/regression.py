@@ -406,20 +406,26 @@ class Units:
         one_hot: list[list[int]],
         intercept: bool,
         products: Sequence[list[tuple[int, int]]] = (),
+        silent: Sequence[int] = (),
     ) -> "Units":
-        """Return units of columns within bounds; without an intercept nothing takes a shift up."""
+        """Return units of columns within bounds; without an intercept nothing takes a shift up.
+
+        Columns that are 0 in every row, ``silent``, stay so, and make no row longer.
+        """
         if not intercept:
             bounds = np.abs(bounds).max(axis=1)[:, None] * [-1.0, 1.0]
         pairs = [pair for pairs_of_product in products for pair in pairs_of_product]
         size = len(bounds)
-        n_long = size - sum(max(len(group) - 1, 0) for group in one_hot)
+        spoken = [group for group in one_hot if not {*group} & {*silent}]
+        n_long = size - len(silent) - sum(max(len(group) - 1, 0) for group in spoken)
         ends = [np.outer(bounds[i], bounds[j]) for i, j in pairs]
         bounds = np.vstack([bounds, *([corners.min(), corners.max()] for corners in ends)])
         slopes = np.diag(2 / np.diff(bounds)[:, 0])
         shifts = -bounds.sum(axis=1)
         shifts = shifts / np.diff(bounds)[:, 0]
+        shifts[[*silent]] = 0.0
         alone = np.diag(slopes).copy(), shifts.copy()
-        for group in one_hot if intercept else []:
+        for group in spoken if intercept else []:
             alone[0][group] = 1.0
             alone[1][group] = 0.0
             *corners, reference = helmert(len(group) + 1).T
@@ -430,7 +436,7 @@ class Units:
             (a, b), (of_a, of_b) = (part[[i, j]] for part in alone)
             slopes[[k, i, j], k] = (a * b, a * of_b, of_a * b)
             shifts[k] = of_a * of_b
-        radius = math.sqrt(n_long + sum(map(bool, products)))
+        radius = math.sqrt(max(n_long + sum(map(bool, products)), 1))
         return cls(bounds, slopes, shifts, radius, one_hot, pairs)
 
     def scaled(self, X: np.ndarray) -> np.ndarray:
@@ -499,6 +505,7 @@ class Columns:
         """Return rows in units of their bounds, and the levels, of which counts are bought."""
         rows = copy(rows)
         one_hot = self.one_hot
+        silent: list[int] = []
         levels = None
         ends = [
             (column.low, column.high)
@@ -513,6 +520,7 @@ class Columns:
             names = [*self.cells.names, *levels.names]
             dummies = levels.columns(codes)
             one_hot = levels.one_hot(len(bounds))
+            silent = [len(bounds) + j for j in levels.silent]
             missing = self._used(reading)[:, : len(bounds)]
             of_numbers = np.where(missing > 0, bounds.mean(axis=1), rows.X[:, : len(bounds)])
             bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
@@ -530,7 +538,7 @@ class Columns:
             ]
             model.feature_names_in_ = np.array(names, dtype=object)
             model.n_features_in_ = len(names)
-        units = Units.of(bounds, one_hot, bool(model.fit_intercept), pairs)
+        units = Units.of(bounds, one_hot, bool(model.fit_intercept), pairs, silent)
         rows.X = units.scaled(rows.X)
         size = np.full(len(units.bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
