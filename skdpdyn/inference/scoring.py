@@ -520,7 +520,7 @@ class Scoring:
         excess = np.maximum(middles - edges[:, None], 0.0) @ seen
         squares = self.rows.mass * (edges[0] / 4) ** 2 + seen @ middles**2
         last = GRADIENT.format(len(self.likelihood.gradients) - 1)
-        noise = self.spending.adjacency.sum_sensitivity(1.0) * self.spending.noise_multiplier(last)
+        noise = self.spending.noise_on_sum(last)
         of_noise = self.scored.square * (edges * noise) ** 2
         is_small = excess <= MOST_BIAS * np.sqrt(squares + of_noise)
         return float(edges[np.argmin(np.where(is_small, excess**2 + of_noise, np.inf))])

@@ -15,7 +15,6 @@ from skdpdyn.core.spending import training_of
 from skdpdyn.privacy import NoisyGradientDescent
 from skdpdyn.training.base import distinct
 from skdpdyn.training.conditioning import moments_of
-from skdpdyn.training.silent import std_of_mean
 
 _SEEN = 3.0  # deviations of noise from which on records are in a cell
 _LIKE_EMPTY = 0.75  # part of a column's largest noise that cells without records have
@@ -114,7 +113,7 @@ def kept_parts(model: Any) -> np.ndarray:
     """
     expansion = model.expansion_
     kept = np.ones(expansion.n_cells)
-    std = std_of_mean(model)
+    std = None if model.conditioning_ is None else model.conditioning_.mean_std
     noise = None if std is None else _Noise.of(model)
     if std is None or noise is None:
         return kept

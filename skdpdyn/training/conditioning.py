@@ -91,6 +91,7 @@ class FittedConditioning:
     shortened: float | None = None  # part of the rows that is longer, by rule; None: not by rule
     sources: tuple[Source, ...] = field(default=(), repr=False)  # its model, and that one's
     ranges: Ranges | None = None  # that columns come to [-1, 1] by before; None: rows as they are
+    mean_std: float | None = None  # noise of each number of `mean`; None: this fit bought none
 
     @property
     def mean(self) -> np.ndarray | None:

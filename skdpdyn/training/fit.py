@@ -15,7 +15,7 @@ from skdpdyn.solvers import SOLVERS
 from skdpdyn.support.blas import threads_of
 from skdpdyn.support.progress import Progress
 from skdpdyn.training.base import forget_fit
-from skdpdyn.training.conditioning import FittedConditioning
+from skdpdyn.training.conditioning import MEAN, FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked
 from skdpdyn.training.parts import CLASS_COUNTS
 from skdpdyn.training.plan import plan_of, request_of
@@ -150,7 +150,7 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
     forget_fit(model)
     model._publish_plan(replace(planned, mechanism=record), request.facts.leaks, unit)
     ran = learning.recipe.attributes(request, learning.record, spending)
-    for name, value in (_public(learning) | ran).items():
+    for name, value in (_public(learning, spending) | ran).items():
         setattr(model, name, value)
     _publish_parameters(model, learning)
     model.schema_ = schema_of(model, request.facts, request.family.targets.parameter)
@@ -158,7 +158,16 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
     warn_of_silent(model.silent_columns_)
 
 
-def _public(learning):
+def _conditioning(learning, spending):
+    """Return the map of rows, and the noise of its centre where this fit has bought it."""
+    rows = learning.rows
+    std = None
+    if MEAN in spending.shares:
+        std = spending.noise_on_sum(MEAN) * rows.map.radius / rows.mass
+    return FittedConditioning(rows.map, learning.shortened, ranges=rows.ranges, mean_std=std)
+
+
+def _public(learning, spending):
     """Return the fitted attributes that describe the training data, besides parameters."""
     objective = learning.plan.objective
     request = learning.plan.request
@@ -174,9 +183,7 @@ def _public(learning):
         "solver_": names[0] if names else type(request.solver).__name__,
         "bought_": request.facts.parts_of_mu,
         "start_": None if request.start is None else request.start.label,
-        "conditioning_": None
-        if row_map is None
-        else FittedConditioning(row_map, learning.shortened, ranges=learning.rows.ranges),
+        "conditioning_": None if row_map is None else _conditioning(learning, spending),
         "ranges_": None if learning.rows.ranges is None else learning.rows.ranges.pairs,
         **target.attributes,
     }

@@ -12,8 +12,6 @@ import numpy as np
 from skdpdyn.core.expansion import Expansion, Levels
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy.checks import is_auto
-from skdpdyn.privacy.guarantees import Adjacency
-from skdpdyn.training.conditioning import MEAN
 
 NO_LEVEL = "none of its levels stands out"
 OTHER = "nearly all of its values are none of its levels"
@@ -31,15 +29,16 @@ def silent_columns(model: Any) -> dict[Any, str]:
     Parameters
     ----------
     model : estimator
-        Has ``mechanism_`` and ``conditioning_``, and of an additive model ``expansion_``.
+        Has ``conditioning_``, and of an additive model ``expansion_``.
     """
     expansion = getattr(model, "expansion_", None)
     names = list(getattr(model, "feature_names_in_", range(model.n_features_in_)))
     found = {} if expansion is None else columns_without_levels(expansion.columns, names)
-    std = std_of_mean(model)
+    conditioning = model.conditioning_
+    std = None if conditioning is None else conditioning.mean_std
     if std is None or not std < _MOST_NOISE:
         return found
-    mean = model.conditioning_.mean
+    mean = conditioning.mean
     if expansion is not None:
         shown = [
             _of_cells(expansion, j, mean, _is_given(model, name)) for j, name in enumerate(names)
@@ -69,20 +68,6 @@ def warn_of_silent(columns: Mapping[Any, str]) -> None:
             "ids out",
             PrivacyUtilityWarning,
         )
-
-
-def std_of_mean(model: Any) -> float | None:
-    """Return the standard deviation of each released mean; None where none was released."""
-    record = model.mechanism_
-    conditioning = getattr(model, "conditioning_", None)
-    if (
-        conditioning is None
-        or conditioning.mean is None
-        or MEAN not in getattr(record, "names", ())
-    ):
-        return None
-    sensitivity = Adjacency(model.privacy_.adjacency).sum_sensitivity(conditioning.radius)
-    return sensitivity * record[MEAN].noise_multiplier / model.n_samples_
 
 
 def _is_given(model, name):
