@@ -63,6 +63,7 @@ from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
 
 PACKAGE = Path(skdpdyn.__file__).parent
 WEIGHTS = 1.0, 4.0  # at both of their bounds
+MIDDLE = 0.05  # target of the first record; its neighbour has another one
 N = 40  # records: noise is as large as what it hides, where floating point tells most
 
 
@@ -87,6 +88,7 @@ def table(n_features, n_records=N, seed=0):
     X[0] /= np.linalg.norm(X[0])
     y = rng.integers(0, 2, n_records)
     target = rng.uniform(-1, 1, n_records)
+    target[0] = MIDDLE
     counts = rng.poisson(1.0, n_records)
     exposure = rng.uniform(0.5, 2.0, n_records)
     weights = rng.uniform(*WEIGHTS, n_records)
@@ -97,7 +99,7 @@ def table(n_features, n_records=N, seed=0):
     other = {name: value.copy() for name, value in vars(one).items()}
     other["X"][0] *= -0.03
     other["y"][0] = 1 - y[0]
-    other["target"][0] = -target[0]
+    other["target"][0] = 1.0
     other["counts"][0] = counts[0] + 3
     other["exposure"][0] = 2.5 - exposure[0]
     other["weights"][0] = WEIGHTS[0]
@@ -442,8 +444,13 @@ def perturbed(model):
     return prepare
 
 
-def evaluated(model, target="y", of_records=(), knows_bounds=True, other=None, **options):
-    """Return a way out: the evaluation of a model that was fitted to other records."""
+def evaluated(
+    model, target="y", of_records=(), knows_bounds=True, other=None, levels=(), **options
+):
+    """Return a way out: the evaluation of a model that was fitted to other records.
+
+    ``levels``: what the models predict, of which another one is nearer to the neighbour's target.
+    """
 
     def prepare(n_features):
         rows, _ = table(n_features, seed=1)
@@ -454,6 +461,9 @@ def evaluated(model, target="y", of_records=(), knows_bounds=True, other=None, *
         settings = BUDGET | {"random_state": 0} | options
         if other is not None:
             settings["against"] = other().set_params(verbose=0).fit(rows.X, getattr(rows, target))
+        for one, intercept in zip((fitted, settings.get("against")), levels, strict=False):
+            one.coef_ = np.zeros(n_features)
+            one.intercept_ = intercept
 
         def run(data):
             given = {name: getattr(data, field) for name, field in dict(of_records).items()}
@@ -471,8 +481,16 @@ def foretold(model, **options):
     def prepare(n_features):
         other, _ = table(n_features, seed=1)
         fitted = model().set_params(verbose=0).fit(other.X, other.target)
-        settings = BUDGET | {"random_state": 0, "coverage": 0.1, "epsilon": 30.0} | options
-        return lambda data: prediction_interval(fitted, data.X, data.target, **settings)
+        settings = BUDGET | {"random_state": 0, "coverage": 0.1, "epsilon": 1.0} | options
+
+        def run(data):
+            raw = fitted.predict(data.X).reshape(len(data.X), -1)
+            middle = (raw.min(axis=1) + raw.max(axis=1)) / 2
+            # within all thresholds, or beyond them, so that each count moves
+            y = middle + 1000 * (data.target - MIDDLE)
+            return prediction_interval(fitted, data.X, y, **settings)
+
+        return run
 
     return prepare
 
@@ -914,6 +932,7 @@ WAYS_OUT = {
         partial(ridge, **unconditioned),
         "target",
         other=partial(ridge, random_state=7, **unconditioned),
+        levels=(-0.5, 0.9),
     ),
     "evaluate three classes": evaluated(partial(softmax, classes=[0, 1, 2], **unconditioned)),
     "evaluate regression": evaluated(partial(ridge, **unconditioned), "target"),
