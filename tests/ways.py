@@ -325,7 +325,10 @@ REFUSED = {
     "needs a known smoothness": lambda way: (
         way.done == "fit, Langevin's bound" and way.estimator == "PrivateSoftmaxRegression"
     ),
-    "is no Gaussian release": lambda way: way.solver in NOT_GAUSSIAN and _is_open(way),
+    "is no Gaussian release": lambda way: (
+        (way.solver in NOT_GAUSSIAN and _is_open(way))
+        or (way.done == "fit, Langevin's bound" and way.size == "many records")
+    ),
     "has no predict_proba": lambda way: (
         way.kind == "evaluate"
         and way.estimator == "PrivateLinearSVC"

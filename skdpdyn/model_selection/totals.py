@@ -287,8 +287,9 @@ def search_privacy(
         how many fits they make, or of how many records, is not known. Or the estimator that
         ``cross_validate``, ``cross_val_score`` or ``cross_val_predict`` was given, fitted or not:
         one fit a split. Pipelines may hold a `PrivateScaler`, which is counted too.
-        `permutation_test_score` makes ``n_permutations + 1`` times as many fits, `validation_curve`
-        one for each value and `learning_curve` one for each size: pass the cost as often,
+        ``permutation_test_score`` makes ``n_permutations + 1`` times as many fits,
+        ``validation_curve`` one for each value and ``learning_curve`` one for each size: pass the
+        cost as often,
         ``total_privacy(*[search_privacy(model, n_samples, n_features=d)] * times)``.
     n_samples : int or None, default=None
         Number of records. None: that of a search's refitted model.
