@@ -149,7 +149,7 @@ def errors_of(
     """Sum errors, their squares, targets and their squares, each in units of a limit."""
     targets = np.clip(numbers_of(y), low, high)
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
-    shares = {}
+    shares: dict[str, Share] = {}
     if strength >= rules.FACTS_STRENGTH:
         shares |= {} if largest is not None else {LIMITS: Share(0.05, SEARCH_RELEASES)}
         shares |= {MIDDLE: Share(0.1, 4 * SEARCH_RELEASES)}

@@ -634,7 +634,7 @@ class ClassEvaluation(_OfLabels):
         -------
         dict of str to Estimate
         """
-        rows = {"accuracy": self.accuracy}
+        rows: dict[str, Any] = {"accuracy": self.accuracy}
         if self.log_loss is not None:
             rows |= {"log loss": self.log_loss, "Brier score": self.brier_score}
         for name, metric in (("recall", self.recall), ("precision", self.precision)):
