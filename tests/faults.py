@@ -63,6 +63,8 @@ class Fault:
             result = real(*arguments, **options)
             self._open -= {arguments[0]} if name == "close" else set()
             self._open |= {result} if name == "open" else set()
+            if name == "scandir":  # nobody is handed it
+                result.close()
         if self.way == "part":
             return result
         raise Died if self.way == "death" else OSError(errno.EIO, os.strerror(errno.EIO))
