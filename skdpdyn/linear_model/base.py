@@ -152,6 +152,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     step_size_: Any
     n_iter_: int
     n_samples_: int
+    silent_columns_: dict[Any, str]
     n_features_in_: int
     rows_of_a_person_: int | None = None
     alpha_: float
