@@ -370,13 +370,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             splitting, drawing, noise, first = generators(self.random_state, 4)
             warn_of_weak_budget(plan.budget, n_samples)
             candidates = Candidates(self.estimator, self.param_grid)
-            if codes is not None:
-                self._check_persons(candidates, plan)
-            if exposure is not None:
-                self._check_exposure(candidates, plan)
-                exposure = exposures(exposure, y)
-            if weight is not None:
-                self._check_weights(candidates, plan, base.weight_bounds)
+            self._check_beside(candidates, plan, codes, exposure, weight)
+            exposure = None if exposure is None else exposures(exposure, y)
             if self.verbose:
                 self._print_plan(plan)
             known = purchase.buy_alone(reading, plan.budget, first)
@@ -498,6 +493,15 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             "every parameter",
             *believed(self.estimator),
         )
+
+    def _check_beside(self, candidates, plan, codes, exposure, weight):
+        """Refuse candidates that do not take what stands beside the rows."""
+        if codes is not None:
+            self._check_persons(candidates, plan)
+        if exposure is not None:
+            self._check_exposure(candidates, plan)
+        if weight is not None:
+            self._check_weights(candidates, plan, self.weight_bounds)
 
     def _check_persons(self, candidates, plan):
         """Refuse models and parameters that no search by person takes, whatever is drawn."""

@@ -10,7 +10,8 @@ class FieldsAlone:
     """A dataclass whose pickles hold its fields: what is cached beside them follows from them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        own: Any = self
+        return {field.name: getattr(own, field.name) for field in fields(own)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
