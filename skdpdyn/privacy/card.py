@@ -74,7 +74,7 @@ def _private_at_all(leaks: list[str]) -> list[str]:
         return ["**NOT PRIVATE in this run. What follows does not hold for:**", _bullets(leaks)]
     return [
         "A differentially private release: a promise to everyone in the records, proved below.",
-        f"Exceptions in this run: {NONE_SEEN}.",
+        NONE_SEEN,
     ]
 
 

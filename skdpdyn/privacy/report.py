@@ -248,7 +248,7 @@ class PrivacyReport(Shown):
                 f"  attacker: {missed} {reach}",
                 *[f"  bought: {', '.join(names)}"] * bool(names),
                 f"  public: {shown([*assumed['public']])}",
-                *[f"  {LEAKS}: {NONE_SEEN}"] * (not assumed[LEAKS]),
+                *[f"  {NONE_SEEN}"] * (not assumed[LEAKS]),
             ],
             leaks=assumed[LEAKS],
             figures=[(f"ε={epsilon}", f"spent, at δ = {delta}"), *reaches],

@@ -23,7 +23,9 @@ LEAKS = "not private in this run"
 BOUGHT = "bought, or released before"
 _RARE = 1e-10  # probability in which no mu has to cover a guarantee that is not Gaussian
 _MORE = 1.01  # times its own failure, which roundings make a little more likely
-NONE_SEEN = "nothing that this estimator can see; ask total_privacy(pipeline)"
+NONE_SEEN = (
+    "No leak found in this fit. Steps before it are not checked: see total_privacy(pipeline)."
+)
 
 
 def neighbours_of(relation: str, unit: str) -> str:
