@@ -1,6 +1,6 @@
 """
-A team's ledger
-===============
+A shared privacy budget
+=======================
 
 Several people train on the same records, and each fit spends privacy. The ledger keeps the books in
 a file: a cost is set aside before a fit and settled after it, and nobody can pass the cap that was
