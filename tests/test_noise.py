@@ -33,7 +33,7 @@ def test_the_largest_norm_is_hardly_ever_exceeded(size):
 
 def test_the_list_of_what_is_not_charged_is_complete_and_the_code_keeps_to_it():
     page = (ROOT / "doc/theory/bits.rst").read_text(encoding="utf-8")
-    table = page.partition("What is not charged\n")[2]
+    table = page.partition("Ignored events\n")[2]
     rows = re.findall(r"^   \* - (\w+)\n     - .*\n     - (\S+)$", table, flags=re.MULTILINE)
     assert {name: float(p) for name, p in rows if name != "event"} == UNCHARGED
     assert max(UNCHARGED.values()) < 1e-149
