@@ -21,7 +21,7 @@ from skdpdyn import (
 )
 from skdpdyn.export.io import check_folder, checked_folder
 from skdpdyn.privacy import to_json
-from skdpdyn.privacy.proofs import agree
+from skdpdyn.privacy.serialization import agree
 
 SAME = 1e-9  # part by which other versions of numpy and scipy may round
 

@@ -1431,8 +1431,8 @@ MUTATIONS = [
     ),
     Mutation(
         "what ran is not held against what was planned",
-        "    planned.check_spent(record)\n    forget_fit",
-        "    forget_fit",
+        "    record = spending.proved(planned)\n    forget_fit",
+        "    record = spending.record()\n    forget_fit",
         "tests/test_one_road.py -k ran_another",
     ),
     Mutation(

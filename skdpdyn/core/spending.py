@@ -21,6 +21,7 @@ from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
 from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
+from skdpdyn.privacy.proofs import proof_of
 
 __all__ = [
     "TRAINING",
@@ -312,6 +313,31 @@ class Spending:
             return self._records[0]
         parts = tuple(self._records)
         return Composition(parts, names=tuple(self._names)) if parts else None
+
+    def proved(self, declared: Spent) -> Mechanism | None:
+        """Return the record so far, and judge it again, whoever calibrated it.
+
+        Parameters
+        ----------
+        declared : Spent
+            What was declared before the first release: the most that all may cost, and its bound.
+
+        Returns
+        -------
+        record or None
+
+        Raises
+        ------
+        CalibrationError
+            If the bound does not prove the declared guarantee of what was released.
+        """
+        record = self.record()
+        cost = declared.guarantee, declared.bound, declared.budget.delta
+        if record is not None and proof_of(record, *cost) is None:
+            raise CalibrationError(
+                "the parts of this fit cost more than it declares: please report this"
+            )
+        return record
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.privacy import Budget, check_report
 from skdpdyn.privacy.disk import write_folder
 from skdpdyn.privacy.guarantees import Adjacency
-from skdpdyn.privacy.proofs import ROUNDING, agree
 from skdpdyn.privacy.report import PrivacyReport
+from skdpdyn.privacy.serialization import ROUNDING, agree
 from skdpdyn.privacy.stored import TYPES
 from skdpdyn.solvers import SOLVERS
 from skdpdyn.training.conditioning import FittedConditioning

@@ -6,9 +6,9 @@ from typing import Any
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED
 from skdpdyn.privacy.deployment import fields_of
 from skdpdyn.privacy.display import code_span, markdown, printable
-from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.privacy.proofs import proof_of
-from skdpdyn.privacy.serialization import to_json
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.proofs import covers, proof_of
+from skdpdyn.privacy.serialization import ROUNDING, agree, to_dict, to_json
 from skdpdyn.privacy.words import (
     BOUGHT,
     LEAKS,
@@ -19,6 +19,8 @@ from skdpdyn.privacy.words import (
     parts_of,
     shown,
 )
+
+_ROOM = 5e-9  # part of mu that a fit with a learnt map keeps for rounding
 
 
 def model_card(report: Any, deployment: Mapping[str, Any]) -> str:
@@ -99,12 +101,29 @@ def as_rows(report: Any, deployment: Mapping[str, Any]) -> list[tuple[str, str]]
     return rows
 
 
+def may_state(guarantee: Guarantee, proved: Guarantee) -> bool:
+    """Return whether a report may state a guarantee: what is proved, up to the last digits.
+
+    A fit declares slightly more Gaussian noise than its record costs, and a search allows for all
+    that it might have released.
+    """
+
+    def alike(value, other):
+        return agree(to_dict(value), to_dict(other), ROUNDING)
+
+    gaussian = isinstance(guarantee, GaussianDP) and isinstance(proved, GaussianDP)
+    if gaussian and guarantee.mu > proved.mu * (1 + _ROOM):
+        return False
+    return covers(guarantee, proved, alike)
+
+
 def _proof(report: Any) -> list[str]:
     """Return blocks that prove the promise again."""
     spent = report.sections["spent"]
     bound = report.sections["theorem"]["bound"]
     named = bound in {MIXED, *ACCOUNTANTS}
-    options = proof_of(report.mechanism, report.guarantee, bound, spent["delta"]) if named else None
+    promise = report.guarantee, bound, spent["delta"]
+    options = proof_of(report.mechanism, *promise, may_state) if named else None
     how = "From the record alone, without the data:"
     load = f"from skdpdyn.privacy import {bound}"
     guarantee = f"{bound}(model.mechanism_{options}){'.guarantee' * (bound == MIXED)}"

@@ -2,19 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+from operator import eq
 from typing import Any, NamedTuple
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
-from skdpdyn.privacy.mechanisms import Gaussian
 from skdpdyn.privacy.numerical import PrivacyLossDP
-from skdpdyn.privacy.serialization import to_dict
-
-ROUNDING = 1e-9  # by which another machine's numbers may differ
-_ROOM = 5e-9  # part of mu that a fit with a learnt map keeps for rounding
 
 
 def forms_of(bound: Any, delta: float) -> dict[str, Callable[..., Any]]:
@@ -31,14 +26,24 @@ def forms_of(bound: Any, delta: float) -> dict[str, Callable[..., Any]]:
     return forms
 
 
-def theorem_of(record: Any, bound: str, delta: float) -> str:
-    """Return the theorem by which a bound judges a record, or a part of one."""
-    if bound == MIXED and type(record) is not Gaussian:
-        return tightest(record, delta=delta).theorem
-    return ACCOUNTANTS["composition" if type(record) is Gaussian else bound].theorem
+def covers(guarantee: Guarantee, proved: Guarantee, alike: Callable[[Any, Any], bool] = eq) -> bool:
+    """Return whether a guarantee allows for no less Gaussian noise and failure, and all else.
+
+    ``alike`` says whether two costs are equal: another machine's numbers may differ.
+    """
+    declared = _Parts.of(guarantee)
+    spent = _Parts.of(proved)
+    enough = declared.mu >= spent.mu and declared.failure >= spent.failure
+    return alike(guarantee, proved) or (enough and alike(declared.others, spent.others))
 
 
-def proof_of(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> str | None:
+def proof_of(
+    mechanism: Any,
+    guarantee: Guarantee,
+    bound: Any,
+    delta: float,
+    proves: Callable[[Guarantee, Guarantee], bool] = covers,
+) -> str | None:
     """Return the options by which a bound proves a guarantee of a record, or None."""
     for options, form in forms_of(bound, delta).items():
         try:
@@ -46,60 +51,23 @@ def proof_of(mechanism: Any, guarantee: Guarantee, bound: Any, delta: float) -> 
             proved = form(mechanism).with_unit(guarantee.unit)
         except UnsupportedMechanismError:
             continue
-        as_declared = _declares(guarantee, proved) or _allows_more(guarantee, proved)
-        if as_declared or agree(to_dict(proved), to_dict(guarantee), ROUNDING):
+        if proves(guarantee, proved):
             return options
     return None
 
 
-def _declares(guarantee: Guarantee, proved: Guarantee) -> bool:
-    """Return whether a fit declared slightly more than its record costs, which is also true."""
-    if not (isinstance(guarantee, GaussianDP) and isinstance(proved, GaussianDP)):
-        return False
-    a_little_more = proved.mu <= guarantee.mu <= proved.mu * (1 + _ROOM)
-    same = replace(guarantee, mu=proved.mu, failure=proved.failure)
-    fails = guarantee.failure >= proved.failure
-    return a_little_more and fails and agree(to_dict(same), to_dict(proved), ROUNDING)
-
-
-def _allows_more(guarantee: Guarantee, proved: Guarantee) -> bool:
-    """Return whether a search allowed for more Gaussian releases and failures than it made."""
-    if not isinstance(guarantee, PrivacyLossDP):
-        return False
-    declared = _Composed.of(guarantee)
-    spent = _Composed.of(proved)
-    more = declared.mu >= spent.mu * (1 - ROUNDING)
-    fails_more = declared.failure >= spent.failure * (1 - ROUNDING)
-    return more and fails_more and agree(declared.others, spent.others, ROUNDING)
-
-
-class _Composed(NamedTuple):
-    """The Gaussian part of a composition, all other parts as plain values, and its failure."""
+class _Parts(NamedTuple):
+    """The mu of the Gaussian parts of a guarantee, its failure, and all else that it says."""
 
     mu: float
-    others: list[Any]
     failure: float
+    others: tuple[Any, ...]
 
     @classmethod
-    def of(cls, guarantee: Any) -> "_Composed":
+    def of(cls, guarantee: Any) -> "_Parts":
         """Return the parts of a guarantee, which may be one part itself."""
         parts = guarantee.parts if isinstance(guarantee, PrivacyLossDP) else ((guarantee, 1),)
         gaussian = [part.mu * math.sqrt(n) for part, n in parts if isinstance(part, GaussianDP)]
-        others = [[to_dict(part), n] for part, n in parts if not isinstance(part, GaussianDP)]
-        others.append([guarantee.adjacency, guarantee.unit])
-        return cls(math.hypot(*gaussian), others, getattr(guarantee, "failure", 0.0))
-
-
-def agree(value: Any, other: Any, tolerance: float) -> bool:
-    """Return whether two plain values are equal, numbers up to a relative tolerance."""
-    if isinstance(value, dict) and isinstance(other, dict):
-        return value.keys() == other.keys() and all(
-            agree(value[name], other[name], tolerance) for name in value
-        )
-    if isinstance(value, list) and isinstance(other, list):
-        return len(value) == len(other) and all(
-            agree(*pair, tolerance) for pair in zip(value, other, strict=True)
-        )
-    if type(value) in (int, float) and type(other) in (int, float):
-        return math.isclose(value, other, rel_tol=tolerance)
-    return type(value) is type(other) and value == other
+        others = [(part, n) for part, n in parts if not isinstance(part, GaussianDP)]
+        failure = getattr(guarantee, "failure", 0.0)
+        return cls(math.hypot(*gaussian), failure, (*others, guarantee.adjacency, guarantee.unit))

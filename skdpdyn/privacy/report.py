@@ -14,13 +14,17 @@ import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
-from skdpdyn.privacy.card import as_rows, model_card
+from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
+from skdpdyn.privacy.card import as_rows, may_state, model_card
 from skdpdyn.privacy.deployment import record_of
 from skdpdyn.privacy.display import Document, Shown, printable
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
-from skdpdyn.privacy.proofs import ROUNDING, agree, forms_of, proof_of, theorem_of
+from skdpdyn.privacy.mechanisms import Gaussian
+from skdpdyn.privacy.proofs import forms_of, proof_of
 from skdpdyn.privacy.serialization import (
+    ROUNDING,
     VERSION,
+    agree,
     check_version,
     checksum,
     from_dict,
@@ -268,7 +272,7 @@ class PrivacyReport(Shown):
             promise["mu"] = gaussian
         whom = {"protected": f"one {guarantee.unit}"} | spent
         sections["spent"] = promise | whom | {"trusted": TRUST}
-        by = partial(theorem_of, bound=theorem["bound"], delta=promise["delta"])
+        by = partial(_theorem_of, bound=theorem["bound"], delta=promise["delta"])
         if parts := parts_of(mechanism, lambda part: f"; by {by(part)}"):
             for name in ("parts", "mechanisms"):
                 theorem.pop(name, None)
@@ -280,6 +284,14 @@ class PrivacyReport(Shown):
         able = {name: value for name, value in others.items() if NO_THEOREM not in str(value)}
         sections["other bounds"] = able
         return {title: entries for title, entries in sections.items() if entries}
+
+
+def _theorem_of(record: Any, bound: str, delta: float) -> str:
+    """Return the theorem by which a bound judges a record, or a part of one."""
+    if bound == MIXED and type(record) is not Gaussian:
+        return tightest(record, delta=delta).theorem
+    theorem: str = ACCOUNTANTS["composition" if type(record) is Gaussian else bound].theorem
+    return theorem
 
 
 def attackers_reach(guarantee: Guarantee) -> list[tuple[str, str]]:
@@ -480,7 +492,7 @@ def _recompute(report: dict[str, Any]) -> None:
     delta = spent.get("delta")
     if not isinstance(delta, float | int) or isinstance(delta, bool) or not 0 <= delta <= 1:
         raise ValueError(f"spent, delta: {delta!r} is not in [0, 1]")
-    if proof_of(mechanism, guarantee, bound, delta) is None:
+    if proof_of(mechanism, guarantee, bound, delta, may_state) is None:
         raise ValueError(
             f"stored, guarantee: {guarantee!r} is not what {bound} proves of the stored record"
         )

@@ -14,6 +14,7 @@ from skdpdyn.privacy.stored import TYPES, is_whole
 
 VERSION = 3
 """Version of the documents that `to_json` writes; those of another are refused."""
+ROUNDING = 1e-9  # by which another machine's numbers may differ
 
 
 def to_json(value: Any) -> str:
@@ -180,6 +181,21 @@ def from_dict(stored: Any) -> Any:
     if not isinstance(kind, str) or kind not in TYPES:
         raise ValueError(f"type={kind!r} is unknown: one of {sorted(TYPES)} can be read")
     return _built(kind, values)
+
+
+def agree(value: Any, other: Any, tolerance: float) -> bool:
+    """Return whether two plain values are equal, numbers up to a relative tolerance."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and all(
+            agree(value[name], other[name], tolerance) for name in value
+        )
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(
+            agree(*pair, tolerance) for pair in zip(value, other, strict=True)
+        )
+    if type(value) in (int, float) and type(other) in (int, float):
+        return math.isclose(value, other, rel_tol=tolerance)
+    return type(value) is type(other) and value == other
 
 
 def _built(kind: str, values: dict[str, Any]) -> Any:

@@ -45,7 +45,8 @@ def fit(model: Any, X: Any, y: Any, beside: Beside) -> None:
         # Stage 2: the fit of somebody who has given all facts
         planned = declared
         if purchase.open:
-            planned = plan_of(request_of(model, *reading.shape, reading.form, facts))
+            complete = plan_of(request_of(model, *reading.shape, reading.form, facts))
+            planned = replace(complete, guarantee=declared.guarantee)
         learning = learn(model, planned, reading, spending)
         _publish(model, learning, spending, unit)
         model.rows_of_a_person_ = planned.request.most_rows if equal_rows else None
@@ -124,6 +125,8 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
     with nullcontext() if elsewhere else closing(learning.rows):  # `read` closes sources
         if record is not None:
             options: dict[str, Any] = {} if learning.start is None else {"start": learning.start}
+            spending.note(TRAINING, record)
+            spending.proved(planned)
             if learning.facts.kinks:
                 options["kinks"] = learning.facts.kinks
             learning.theta = planned.request.solver.solve(
@@ -134,7 +137,6 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
                 verbose=verbose,
                 **options,
             )
-            spending.note(TRAINING, record)
         for part in learning.recipe.after:
             part.learn(learning, spending)
     learning.recipe.settle(learning)
@@ -145,8 +147,7 @@ def _publish(model: Any, learning: Learning, spending: Spending, unit: str) -> N
     """Set the released results on the estimator, and nothing else."""
     planned = learning.plan
     request = learning.plan.request
-    record = spending.record()
-    planned.check_spent(record)
+    record = spending.proved(planned)
     forget_fit(model)
     model._publish_plan(replace(planned, mechanism=record), request.facts.leaks, unit)
     ran = learning.recipe.attributes(request, learning.record, spending)

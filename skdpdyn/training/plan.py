@@ -196,12 +196,11 @@ def plan_of(request: Request) -> Plan:
     if request.recipe.composes:
         mechanism = record = None
         bound = "composition"
-        declared_mu = budget.mu
         guarantee: Guarantee = GaussianDP(budget.mu, adjacency, budget.failure)
     else:
         # more than the parts add up to, by their rounding: less than a report's check allows for
-        declared_mu = request.mu * math.sqrt(1 - left) * (1 + 1e-12) if shares else 0.0
-        bought = Gaussian(1 / declared_mu, adjacency=adjacency) if shares else None
+        mu = request.mu * math.sqrt(1 - left) * (1 + 1e-12)
+        bought = Gaussian(1 / mu, adjacency=adjacency) if shares else None
         record = _trained(request, objective, training, bought)
         mechanism = _declared(bought, record)
         bound, guarantee = judge(mechanism, budget.delta, request.bound)
@@ -224,7 +223,6 @@ def plan_of(request: Request) -> Plan:
         n_before_training=n_before_training,
         training=training,
         record=record,
-        declared_mu=declared_mu,
     )
 
 

@@ -23,7 +23,7 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy import Budget, Composition, composition
+from skdpdyn.privacy import Budget
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.solvers import Solver
 from skdpdyn.solvers.noisy_gd import Learnt
@@ -427,8 +427,6 @@ class Plan(Spent):
         What is left for training; the whole budget where nothing is trained.
     record : record or None
         Record of training; None if its steps follow from what is learnt.
-    declared_mu : float
-        What may be spent on all that is bought, and on training where ``record`` is None.
     """
 
     request: Request
@@ -438,23 +436,6 @@ class Plan(Spent):
     n_before_training: int
     training: Budget
     record: Mechanism | None
-    declared_mu: float
-
-    def check_spent(self, ran: Mechanism | None) -> None:
-        """Raise unless all that ran is within the declared plan, whoever calibrated it.
-
-        Training that was planned is judged with the plan: it has to be that record. All else is
-        Gaussian, and costs its mu^2, which must add up to no more than was declared.
-        """
-        if ran is None or ran is self.record:
-            return
-        parts = ran.mechanisms if isinstance(ran, Composition) else (ran,)
-        beside = tuple(part for part in parts if part is not self.record)
-        cost = composition(Composition(beside)) if beside else None
-        if cost and not (cost.mu <= self.declared_mu and cost.failure <= self.budget.failure):
-            raise CalibrationError(
-                "the parts of this fit cost more than it declares: please report this"
-            )
 
 
 @dataclass
