@@ -1425,9 +1425,21 @@ MUTATIONS = [
     ),
     Mutation(
         "the parts of a fit may cost more than it declares",
-        "if cost and not (cost.mu <= self.declared_mu and cost.failure <= self.budget.failure):",
-        "if False:",
+        "enough = declared.mu >= spent.mu and declared.failure >= spent.failure",
+        "enough = declared.failure >= spent.failure",
         "tests/test_one_road.py -k ran_another",
+    ),
+    Mutation(
+        "a run believes any fact of its record",
+        "if value is not None and not holds(value):",
+        "if value is None:",
+        "tests/test_noisy_gd.py -k facts_of_another",
+    ),
+    Mutation(
+        "the noise of steps on all rows is over what the record says",
+        "record.step_size * objective.sensitivity(record.adjacency) * record.noise_multiplier",
+        "record.step_size * 0.5 * record.sensitivity * record.noise_multiplier",
+        "tests/test_noisy_gd.py -k 'matches or numpy'",
     ),
     Mutation(
         "what ran is not held against what was planned",

@@ -50,6 +50,24 @@ def solved(objective, mechanism, X, y, seed=0):
     return NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sensitivity": 0.01},
+        {"strong_convexity": 0.3},
+        {"smoothness": 0.3},
+    ],
+    ids=repr,
+)
+def test_a_run_refuses_facts_of_another_problem(wrong):
+    """What a record costs rests on them, and its solver is not believed."""
+    X, y = rows()
+    objective = problem(logistic, X, alpha=0.2)
+    mechanism = replace(record(objective), **wrong)
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}=.* is not that of the problem"):
+        solved(objective, mechanism, X, y)
+
+
 def by_numpy(objective, mechanism, X, y, rng):
     """The algorithm of Chourasia, Ye and Shokri (2021)."""
     run = mechanism

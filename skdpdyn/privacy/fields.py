@@ -83,6 +83,9 @@ Failure: TypeAlias = Annotated[float, number(lambda p: 0 <= p < 1, "in [0, 1)")]
 Count: TypeAlias = Annotated[int, count()]
 Flag: TypeAlias = Annotated[bool, Check(checked_flag, "True or False")]
 
+Units: TypeAlias = Annotated[
+    tuple[float, ...], Check(lambda value, name: tuple(_by_step([*value], name)), "numbers > 0")
+]
 BySteps: TypeAlias = Annotated[
     float | np.ndarray, Check(_by_step, "numbers > 0, one or one a step")
 ]

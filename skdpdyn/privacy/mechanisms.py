@@ -9,8 +9,8 @@ their accountants.
 """
 
 import math
-from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Self, TypeAlias
 
 from scipy import special
 
@@ -27,6 +27,7 @@ from skdpdyn.privacy.fields import (
     Probability,
     Stepwise,
     Tame,
+    Units,
     choice,
     number,
 )
@@ -77,6 +78,9 @@ class NoisyGradientDescent(Stepwise):
     momentum : float, default=0.0
         Part of the last move that a step repeats, in [0, 1). Free where every iterate is paid for.
         Beyond 0 it needs ``smoothness=None``: no step is known to be a contraction.
+    units : sequence of float of shape (n_steps,) or None, default=None
+        What each step divides raw predictions and targets by, positive, where a kink of the loss
+        narrows. No bound depends on it. None: nothing.
 
     Examples
     --------
@@ -103,10 +107,16 @@ class NoisyGradientDescent(Stepwise):
     adjacency: Neighbours = Adjacency.REPLACE_ONE
     rounding: Tame = 0.0
     momentum: Momentum = 0.0
+    units: Units | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_descent(self)
+        if self.units is not None and len(self.units) != self.n_steps:
+            raise ValueError(
+                f"units has {len(self.units)} numbers: give one for each of the n_steps="
+                f"{self.n_steps} steps"
+            )
         if self.momentum and self.smoothness is not None:
             raise ValueError(
                 f"momentum={self.momentum} needs smoothness=None, not {self.smoothness}: a step "
@@ -610,6 +620,12 @@ class OnePass(Checked):
     def sensitivity(self) -> float:
         """Largest change of a gradient by its record: 2 L if replaced, L if it vanishes."""
         return self.adjacency.sum_sensitivity(self.lipschitz)
+
+    @classmethod
+    def of_multiplier(cls, noise_multiplier: float, **facts: Any) -> Self:
+        """Return the record whose noise is that many times its ``sensitivity``."""
+        one = cls(noise=1.0, **facts)
+        return replace(one, noise=noise_multiplier * one.sensitivity)
 
     @property
     def paper_contraction(self) -> float:

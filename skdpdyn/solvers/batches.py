@@ -116,12 +116,11 @@ class OneByOne:
 
     def records(self, objective: Any, run: Run) -> Callable[[float], OnePass]:
         """Return the record of a run, as a function of its noise multiplier."""
-        sensitivity = objective.sensitivity(run.adjacency, 1)
 
-        def record(noise):
-            described = OnePass(
+        def record(noise_multiplier):
+            described = OnePass.of_multiplier(
+                noise_multiplier,
                 n_samples=objective.n_samples,
-                noise=noise * sensitivity,
                 step_size=run.step_size,
                 lipschitz=objective.lipschitz,
                 smoothness=objective.smoothness,

@@ -271,6 +271,7 @@ class NoisyGD(Solver):
             n_steps=kinks.size,
             noise_multiplier=noise_multiplier,
             step_size=step_size,
+            units=(kinks / objective.loss.kink).tolist(),
             sensitivity=objective.sensitivity(adjacency),
             adjacency=adjacency,
         )
@@ -283,15 +284,10 @@ class NoisyGD(Solver):
         *,
         generator: Generator,
         start: np.ndarray | None = None,
-        kinks: tuple[float, ...] = (),
         verbose: int = 0,
     ) -> np.ndarray:
-        """See `Solver.solve`.
-
-        ``start``: where the first step starts, None: at 0; ``kinks``: see `Learnt`.
-        """
-        units = np.array(kinks) / objective.loss.kink if kinks else None
-        return run(mechanism, objective, rows, generator, start=start, units=units, verbose=verbose)
+        """See `Solver.solve`; ``start``: where the first step starts, None: at 0."""
+        return run(mechanism, objective, rows, generator, start=start, verbose=verbose)
 
     def fitted_attributes(self, mechanism: NoisyGradientDescent) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""

@@ -59,7 +59,7 @@ class Course:
     is_hidden : bool, default=False
         Whether the run ends after a step that is drawn, and never told.
     options : dict or None, default=None
-        Momentum, average and distribution of `Steps`.
+        Momentum, average, units and distribution of `Steps`.
     """
 
     n_steps: int
@@ -120,7 +120,6 @@ def run(
     generator: Generator,
     *,
     start: np.ndarray | None = None,
-    units: np.ndarray | None = None,
     verbose: int = 0,
 ) -> np.ndarray:
     """Run a record of noisy steps, and return what it releases.
@@ -137,8 +136,6 @@ def run(
         The source of batches and noise.
     start : ndarray of shape (n_parameters,) or None, default=None
         Where the first step starts, which is public or released; None: at 0.
-    units : ndarray of shape (n_steps,) or None, default=None
-        See `Steps`.
     verbose : int, default=0
         Whether to tell how many steps are done, where their number is public.
 
@@ -146,9 +143,10 @@ def run(
     -------
     theta : ndarray of shape (n_parameters,)
     """
+    _check_facts(record, objective)
     course = _course(record, objective)
     batches = None if course.batches is None else course.batches(generator)
-    steps = replace(course.steps(objective), units=units)
+    steps = course.steps(objective)
     if course.is_hidden:
         verbose = 0
         last = int(generator.integers(1, course.n_steps + 1))
@@ -156,6 +154,22 @@ def run(
         steps = replace(steps, step_size=step_size, noise_std=steps.noise_std[:last])
     problem = replace(objective, exact=course.is_exact)
     return descend(problem, rows, steps, generator, batches=batches, start=start, verbose=verbose)
+
+
+def _check_facts(record, objective):
+    """Refuse a record with facts that the problem does not have: what it costs rests on them."""
+    size = getattr(record, "batch_size", None)
+    facts = {
+        "n_samples": lambda number: number == objective.n_samples,
+        "lipschitz": lambda norm: norm >= objective.lipschitz,
+        "sensitivity": lambda moved: moved >= objective.sensitivity(record.adjacency, size),
+        "strong_convexity": lambda least: least <= objective.strong_convexity,
+        "smoothness": lambda most: most >= (objective.smoothness or math.inf),
+    }
+    for name, holds in facts.items():
+        value = getattr(record, name, None)
+        if value is not None and not holds(value):
+            raise ValueError(f"{name}={value!r} of the record is not that of the problem")
 
 
 def _course(record, objective):
@@ -174,13 +188,13 @@ def _of_all(record: Any, objective: Objective) -> Course:
     return Course(
         record.n_steps,
         record.step_size,
-        record.step_size * record.sensitivity * record.noise_multiplier,
+        record.step_size * objective.sensitivity(record.adjacency) * record.noise_multiplier,
         objective.n_samples,
         largest_number_in_order(objective),
         lipschitz,
         radius=_radius(record),
         is_exact=is_exact,
-        options={"momentum": record.momentum},
+        options={"momentum": record.momentum, "units": record.units},
     )
 
 

@@ -16,7 +16,7 @@ others to other blocks, and blocks of single precision would round anew.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +50,7 @@ class Steps:
         Part of the last move that a step repeats (Polyak's heavy ball); only where noise is exact.
     average : ndarray of shape (n_steps,) or None, default=None
         Weights of the iterates in the average that is the result; None: the last one is.
-    units : ndarray of shape (n_steps,) or None, default=None
+    units : sequence of float of shape (n_steps,) or None, default=None
         What raw predictions and targets are divided by in each step; None: they are not.
     distribution : {"gaussian", "laplace"}, default="gaussian"
         The noise; "laplace" only where it is exact.
@@ -62,7 +62,7 @@ class Steps:
     radius: float = math.inf
     momentum: float | np.ndarray = 0.0
     average: np.ndarray | None = None
-    units: np.ndarray | None = None
+    units: Sequence[float] | None = None
     distribution: str = "gaussian"
 
     def __post_init__(self):
@@ -219,13 +219,13 @@ def _gradients(
 
 
 def _in_units(
-    objective: Objective, rows: Rows, units: np.ndarray
+    objective: Objective, rows: Rows, units: Sequence[float]
 ) -> Callable[[int, np.ndarray], Sealed]:
     """Return the sum of gradients in a step at a point, of targets in the units of that step."""
     now: dict[float, Rows] = {}
 
     def gradient_at(k, theta):
-        unit = float(units[k])
+        unit = units[k]
         if unit not in now:
             for before in now.values():
                 before.close_sums()

@@ -127,8 +127,6 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
             options: dict[str, Any] = {} if learning.start is None else {"start": learning.start}
             spending.note(TRAINING, record)
             spending.proved(planned)
-            if learning.facts.kinks:
-                options["kinks"] = learning.facts.kinks
             learning.theta = planned.request.solver.solve(
                 planned.objective,
                 record,
