@@ -5,6 +5,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -12,10 +13,13 @@ from scipy import sparse
 
 import skdpdyn
 from skdpdyn import PrivateGAMClassifier, PrivateLogisticRegression
+from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Sealed
 from skdpdyn.core.spending import TRAINING, Share, Spending
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy import Budget, Composition, composition
+from skdpdyn.privacy import Adjacency, Budget, Composition, composition
+from skdpdyn.solvers import NoisyGD, Solver
+from skdpdyn.solvers.noisy_gd import Learnt
 from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
 from skdpdyn.training.values import Learning
@@ -165,6 +169,20 @@ def test_a_fit_that_ran_another_record_publishes_nothing(name, late, monkeypatch
     with pytest.raises(CalibrationError, match="cost more than it declares"):
         model.fit(X, X[:, 0] > 0)
     assert not hasattr(model, "privacy_")
+
+
+PUBLIC = {Objective, Budget, Adjacency, str}
+"""Values of which all numbers are public, as their classes say."""
+
+
+@pytest.mark.parametrize("describe", [Solver.mechanism, NoisyGD.adapted, Learnt], ids=repr)
+def test_numbers_that_a_record_follows_from_are_public_or_released(describe):
+    """By their types; that they are what these say, `test_spent` holds by replays."""
+    hints = get_type_hints(describe, include_extras=True)
+    for name, hint in hints.items():
+        (kind, *_) = get_args(hint) if get_origin(hint) is tuple else (hint,)
+        said = getattr(kind, "__metadata__", (None,))[0] in ("public", "released")
+        assert said or kind in PUBLIC | {Learnt} or name == "return", name
 
 
 def test_shares_beyond_the_budget_release_nothing():

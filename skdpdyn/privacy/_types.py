@@ -1,6 +1,6 @@
 """Names for types that many annotations share."""
 
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy.typing as npt
 
@@ -11,3 +11,6 @@ Floats: TypeAlias = float | Array
 Mechanism: TypeAlias = Any
 # An Adjacency, which a user may give by its name: the field of a record holds the Adjacency.
 Named: TypeAlias = Any
+# What a number of a record may follow from: what is public, and what was released before it.
+Public: TypeAlias = Annotated[float, "public"]
+Released: TypeAlias = Annotated[float, "released"]

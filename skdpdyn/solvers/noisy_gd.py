@@ -14,6 +14,7 @@ from skdpdyn.core.objective import Objective
 from skdpdyn.data.base import Rows
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Adjacency, Budget, NoisyGradientDescent
+from skdpdyn.privacy._types import Public, Released
 from skdpdyn.privacy.checks import is_auto, is_named
 from skdpdyn.privacy.needs import needs
 from skdpdyn.privacy.schedules import (
@@ -83,12 +84,12 @@ class Learnt:
         Half-widths of the loss's kink, step by step; (): that of the loss in all steps.
     """
 
-    top: float
-    enough: float = math.inf
-    flatness: float = 1.0
-    steepness: float = 1.0
-    time: float = 1.0
-    kinks: tuple[float, ...] = ()
+    top: Released
+    enough: Released = math.inf
+    flatness: Released = 1.0
+    steepness: Released = 1.0
+    time: Released = 1.0
+    kinks: tuple[Public, ...] = ()
 
 
 class NoisyGD(Solver):
@@ -212,7 +213,7 @@ class NoisyGD(Solver):
     def adapted(
         self,
         objective: Objective,
-        mu: float,
+        mu: Released,
         adjacency: Adjacency,
         learnt: Learnt,
     ) -> Callable[[float], NoisyGradientDescent]:
