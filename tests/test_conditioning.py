@@ -212,6 +212,16 @@ def test_a_slope_of_classes_is_the_posterior_mean_of_one_step():
     assert posterior_of_classes(-sums, 1.0)[0] == 0  # variances of noise alone
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_sketch_keeps_directions_of_one_sign(is_sparse):
+    """As those of counts are, alike or ever rarer: signs of neighbours must not cancel."""
+    for n_features in (200, 1000, 10_000, 100_000):
+        for direction in (np.ones(n_features), 1 / np.sqrt(np.arange(1.0, n_features + 1))):
+            sketch = projection(n_features, is_sparse).T @ direction
+            # the deviation is the root of 2 / 64 at the most; signs are public and fixed
+            assert 0.6 <= sketch @ sketch / (direction @ direction) <= 1.6
+
+
 def test_a_sketch_tells_the_curvature_of_many_columns():
     """Columns in units and ranges of their own, of which one direction is steep."""
     rng = np.random.default_rng(0)

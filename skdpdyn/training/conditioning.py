@@ -413,17 +413,15 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
 
 
 def projection(n_features, is_sparse):
-    """Return the public map of columns into buckets, by public signs."""
+    """Return the public map of columns into buckets, by public signs.
+
+    Signs and buckets of neighbours have nothing in common, as a steep direction may have one sign.
+    """
     hashed = np.arange(n_features, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    if is_sparse:
-        n_buckets = _SKETCH
-        hashed >>= np.uint64(40)
-    else:
-        # signs of neighbours have nothing in common, as a steep direction may have one sign
-        n_buckets = _DENSE_SKETCH
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            hashed = (hashed ^ (hashed >> np.uint64(shift))) * np.uint64(factor)
-        hashed >>= np.uint64(31)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashed = (hashed ^ (hashed >> np.uint64(shift))) * np.uint64(factor)
+    hashed >>= np.uint64(31)
+    n_buckets = _SKETCH if is_sparse else _DENSE_SKETCH
     signs = 1.0 - 2.0 * ((hashed >> np.uint64(8)) & np.uint64(1)).astype(np.float64)
     buckets = (hashed % np.uint64(n_buckets)).astype(np.int64)
     cells = signs, (np.arange(n_features), buckets)
