@@ -35,7 +35,7 @@ from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
 from skdpdyn.preprocessing import BoundsScaler
 from skdpdyn.privacy import Budget, Ledger, Vocabulary, check_report, composition
-from skdpdyn.training.additive import read_cells, read_table
+from skdpdyn.training.additive import drawn_finely, read_cells, read_table
 from skdpdyn.training.base import distinct
 from skdpdyn.training.parts import LEVELS
 from skdpdyn.training.plan import plan_of
@@ -77,6 +77,8 @@ def expansion_of(rich):
         expansion = expansion.with_uniform_distributions()
         # of numbers, and of levels too
         expansion = replace(expansion, pairs=((0, 2), (2, 3), (0, 3), (1, 2), (1, 4)), order=4)
+        # some of them drawn finely
+        expansion = replace(expansion, fine=(0, 6, 0, 6, 0))
     return expansion
 
 
@@ -651,6 +653,31 @@ def test_a_pair_of_a_column_without_levels_has_no_products():
     columns = NumberColumn(-1.0, 1.0), NumberColumn(-1.0, 1.0), Levels(())
     expansion = Expansion(columns, 2, 1.5, pairs=((0, 1), (0, 2)), order=4)
     assert list(expansion.tails()) == [(0, 1)]
+
+
+def test_a_named_pair_is_drawn_finely():
+    """A checkerboard of 4 x 4 fields is no product of low cosines; levels have curves of theirs."""
+    X = np.random.default_rng(0).uniform(0, 1, (20_000, 5))
+    y = np.prod(np.cos(4 * np.pi * X[:, :2]), axis=1)
+    public = {"bounds": (0, 1), "target_bounds": (-1, 1), "random_state": 0}
+    model = PrivateGAMRegressor(3.0, interactions=[(0, 1)], **public).fit(X, y)
+    assert model.score(X, y) > 0.9  # all pairs: 0
+    frame = pd.DataFrame({"x": X[:, 0], "side": X[:, 1] > 0.5})
+    y = np.where(frame["side"], 1, -1) * np.cos(4 * np.pi * X[:, 0])
+    model = PrivateGAMRegressor(3.0, interactions=[("x", "side")], **public).fit(frame, y)
+    assert model.score(frame, y) > 0.9
+
+
+def test_few_records_or_many_levels_leave_named_pairs_as_coarse_as_others():
+    numbers = (NumberColumn(0.0, 1.0),) * 4
+    expansion = Expansion((*numbers, Levels(range(500))), 8, 1.5, pairs=((0, 1), (0, 4)), order=2)
+    assert drawn_finely(expansion, 300.0) is expansion
+    assert drawn_finely(expansion, 1e4).fine == ()  # more columns than a matrix is bought of
+    few = replace(expansion, pairs=((0, 1), (2, 3)))
+    assert drawn_finely(few, 4000.0).fine == (12, 12)
+    assert drawn_finely(few, 1e9).n_products <= 400
+    with pytest.raises(ValueError, match="a number for each pair"):
+        replace(few, fine=(8,))
 
 
 def test_products_that_fill_memory_are_refused_before_any_is_made():

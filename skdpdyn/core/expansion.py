@@ -36,6 +36,7 @@ _DEPTH = 1000.0  # of the log scale: it tells numbers apart down to a thousandth
 _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byte
 _OCTAVES = 16.0  # that the cells of a log scale reach down
 PAIR_WEIGHT = 0.5
+FINE_DECAY = 0.5
 
 __all__ = ["Expansion", "Levels", "NumberColumn", "cosines", "on_scales"]
 
@@ -329,6 +330,9 @@ class Expansion(FieldsAlone):
         Pairs of columns whose low cosines, and levels, are multiplied.
     order : int, default=2
         Products of cosines of frequencies a and b have a b up to this.
+    fine : tuple of int, default=()
+        For each pair the order that it is drawn finely with: its products decay slower. 0: as
+        others; (): none is.
     distributions : tuple of (tuple of float or None) or None, default=None
         For each column, the part of the records below each cell and half of those in it: a further
         scale, of what was released. None: no such scale.
@@ -348,11 +352,14 @@ class Expansion(FieldsAlone):
     decay: float
     pairs: tuple[tuple[int, int], ...] = ()
     order: int = 2
+    fine: tuple[int, ...] = ()
     distributions: tuple[tuple[float, ...] | None, ...] | None = None
 
     def __post_init__(self):
         if len(set(self.pairs)) < len(self.pairs):
             raise ValueError(f"pairs={quoted(self.pairs)} must differ")
+        if self.fine and len(self.fine) != len(self.pairs):
+            raise ValueError(f"fine={quoted(self.fine)} must have a number for each pair")
 
     # --- sizes ------------------------------------------------------------------------------------
 
@@ -381,18 +388,12 @@ class Expansion(FieldsAlone):
     @cached_property
     def n_products(self) -> int:
         """Number of products of pairs, before any is listed."""
-        sizes = [len(getattr(column, "levels", ())) for column in self.columns]
-        by_kinds: dict[tuple[bool, bool], list] = {}
-        total = 0
-        for i, j in self.pairs:
-            kinds = isinstance(self.columns[i], Levels), isinstance(self.columns[j], Levels)
-            if kinds not in by_kinds:
-                by_kinds[kinds] = [(a == 0, b == 0) for a, b, _ in self._terms_of_pair(i, j)]
-            total += sum(
-                (sizes[i] if every else 1) * (sizes[j] if other else 1)
-                for every, other in by_kinds[kinds]
-            )
-        return total
+        return sum(map(self.n_products_of, range(len(self.pairs))))
+
+    def n_products_of(self, k: int) -> int:
+        """Return the number of products of a pair, by its number, before any is listed."""
+        sizes = [len(getattr(self.columns[j], "levels", (0,))) for j in self.pairs[k]]
+        return math.prod(sizes) * len(self._terms_of_pair(k))
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -428,8 +429,8 @@ class Expansion(FieldsAlone):
         ]
         squares = math.fsum(max(1.0, scale) for scale in scales) + math.fsum(
             # a row has one of the levels of each column
-            math.fsum({(a, b): weight**2 for a, b, weight in self._terms_of_pair(i, j)}.values())
-            for i, j in self.pairs
+            math.fsum(weight**2 for *_, weight in self._terms_of_pair(k))
+            for k in range(len(self.pairs))
         )
         return math.sqrt(squares) * (1 + 1e-9)
 
@@ -448,8 +449,8 @@ class Expansion(FieldsAlone):
             largest.append([low.sum(axis=1).max(), *low.max(axis=0)])
         squares += [
             largest[i][a] * largest[j][b] * weight**2
-            for i, j in self.pairs
-            for a, b, weight in self._terms_of_pair(i, j)
+            for k, (i, j) in enumerate(self.pairs)
+            for a, b, weight in self._terms_of_pair(k)
         ]
         return math.sqrt(math.fsum(squares)) * (1 + 1e-12)
 
@@ -489,7 +490,7 @@ class Expansion(FieldsAlone):
                 factors[first : first + n, :n] = np.eye(n)
             else:
                 rows = slice(first, first + column.n_cells - 1)
-                factors[rows, :n] = cosines(self._scales(j)[-1], self.order, 0.0)
+                factors[rows, :n] = cosines(self._scales(j)[-1], int(n), 0.0)
         return factors
 
     @cached_property
@@ -497,7 +498,9 @@ class Expansion(FieldsAlone):
         """Place of each column's first number among those of `low`, side by side."""
         paired = {j for pair in self.pairs for j in pair}
         sizes = [
-            self.order if isinstance(column, NumberColumn) else len(column.levels) * (j in paired)
+            self._highest(j)
+            if isinstance(column, NumberColumn)
+            else len(column.levels) * (j in paired)
             for j, column in enumerate(self.columns)
         ]
         return np.append(0, np.cumsum(sizes))
@@ -505,7 +508,7 @@ class Expansion(FieldsAlone):
     @cached_property
     def head(self) -> "Expansion":
         """The expansion with the lowest products of each pair alone."""
-        return replace(self, order=1)
+        return replace(self, order=1, fine=())
 
     @cached_property
     def blocks(self) -> list[np.ndarray]:
@@ -554,17 +557,28 @@ class Expansion(FieldsAlone):
         sides = (table[:, first] * table[:, second] for table in tables)
         return PairProducts(features, np.array(weights), first, second, *sides)
 
-    def _terms_of_pair(self, i, j):
+    def _order_of(self, k):
+        """Return the order of a pair, and the decay of its products."""
+        fine = self.fine[k] if self.fine else 0
+        return (fine, FINE_DECAY) if fine else (self.order, self.decay)
+
+    def _highest(self, j):
+        """Return the highest order of the pairs that a column is in."""
+        orders = (self._order_of(k)[0] for k, pair in enumerate(self.pairs) if j in pair)
+        return max(self.order, *orders, 0)
+
+    def _terms_of_pair(self, k):
         """Return frequencies, or 0 for levels, and weights of the products of a pair, by kind."""
+        order, decay = self._order_of(k)
         kinds = [
-            range(1, self.order + 1) if isinstance(self.columns[k], NumberColumn) else (0,)
-            for k in (i, j)
+            range(1, order + 1) if isinstance(self.columns[j], NumberColumn) else (0,)
+            for j in self.pairs[k]
         ]
         products = [(a, b) for a in kinds[0] for b in kinds[1]]
         return [
-            (a, b, PAIR_WEIGHT * float(max(a, 1) * max(b, 1)) ** -self.decay)
+            (a, b, PAIR_WEIGHT * float(max(a, 1) * max(b, 1)) ** -decay)
             for a, b in products
-            if max(a, 1) * max(b, 1) <= (self.order if a and b else max(self.order // 2, 1))
+            if max(a, 1) * max(b, 1) <= (order if a and b else max(order // 2, 1))
         ]
 
     @cached_property
@@ -573,11 +587,11 @@ class Expansion(FieldsAlone):
         return [
             [
                 (place, other_place, weight)
-                for a, b, weight in self._terms_of_pair(i, j)
+                for a, b, weight in self._terms_of_pair(k)
                 for place in self._places(i, a)
                 for other_place in self._places(j, b)
             ]
-            for i, j in self.pairs
+            for k, (i, j) in enumerate(self.pairs)
         ]
 
     def _places(self, j, frequency):

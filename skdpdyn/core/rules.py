@@ -277,6 +277,28 @@ def orders_of_products(strength: float, n_columns: int) -> tuple[int, ...]:
     return (6, 4, 2) if a_column >= 1000.0 else (4, 2) if a_column >= 600.0 else (2,)
 
 
+FINE_ORDERS = 48, 36, 24, 18, 12, 8
+"""Orders of the products of a pair that is drawn finely, most wanted first.
+
+R^2 of California's value at epsilon 10 with the place alone is .748 at 6, .778 at 24, .792 at 48
+and .803 at 72, which takes three times as long.
+"""
+
+
+MOST_FINE = 200
+"""The largest number of products of a pair that is drawn finely."""
+
+
+def fine_products(strength: float) -> float:
+    """Return how many products are enough for pairs that are drawn finely.
+
+    More of them gain where two columns act together, and cost where they do not: California's value
+    gains .02 to .04 of R^2 at a strength of 3,000 with 80 in place of 3, and Adult's age and hours
+    lose .003 of AUC at 2,000 with 40.
+    """
+    return strength / 50.0
+
+
 def cosines_of_scales(n_scales: int) -> int:
     """Return the largest number of cosines of each scale."""
     return max(2, min(8, 600 // max(n_scales, 1)))

@@ -114,7 +114,9 @@ class AdditiveModel(PrivateLinearModel):
             1970.
         interactions : "auto", None or sequence of pairs, default="auto"
             Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
-            numbers, if records are many.
+            numbers, if records are many. Pairs that are named are drawn the finer the fewer they
+            are: California's value at epsilon 10 has an R^2 of .79 with the pair of longitude and
+            latitude alone, and .78 with all.
         monotonic_cst : dict, array-like or None, default=None
             1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
             ``{column: 1}``, or one number a column. The curve that was released is made so by

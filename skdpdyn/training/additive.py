@@ -263,11 +263,28 @@ def expand(
                 f"levels and numbers: at most {_MOST_PRODUCTS} fit in memory. Leave out pairs of "
                 "columns of many levels, or list fewer levels in categories"
             )
-        return asked
+        return drawn_finely(asked, strength)
     rich = (replace(expansion, pairs=pairs, order=order) for order in orders)
     return next(
         (richer for richer in rich if richer.n_features <= rules.MOST_MATRIX_COLUMNS), expansion
     )
+
+
+def drawn_finely(expansion: Expansion, strength: float) -> Expansion:
+    """Return the expansion with each pair drawn as finely as records, and memory, allow."""
+    room = min(rules.MOST_FINE, rules.fine_products(strength) / max(len(expansion.pairs), 1))
+    every = [
+        replace(expansion, fine=(order,) * len(expansion.pairs))
+        for order in rules.FINE_ORDERS
+        if order > expansion.order
+    ]
+    sizes = [[finer.n_products_of(k) for finer in every] for k in range(len(expansion.pairs))]
+    fine = tuple(
+        next((finer.fine[k] for finer, size in zip(every, of_pair, strict=True) if size <= room), 0)
+        for k, of_pair in enumerate(sizes)
+    )
+    finer = replace(expansion, fine=fine)
+    return finer if finer.n_features <= rules.MOST_MATRIX_COLUMNS and any(fine) else expansion
 
 
 def _lent(model):
