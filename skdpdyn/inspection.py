@@ -3,6 +3,7 @@
 import importlib
 import math
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -702,7 +703,9 @@ class ShapeDisplay(Display):
     """Curves of an additive model, with bands of the noise that training brought.
 
     Create it with `from_estimator`. Columns of numbers are curves, columns of levels bars, pairs
-    heat maps. It shows what was released, and costs nothing.
+    heat maps. It shows what was released, and costs nothing. Bands of a model say how far noise
+    moves a curve of the same records; those of a table, beside them, hold the curve of the
+    population. The legend says which is which.
 
     Parameters
     ----------
@@ -712,6 +715,9 @@ class ShapeDisplay(Display):
         Which output to draw, of several classes.
     ylabel : str, default="contribution"
         What a contribution is in units of: log odds, or targets, say.
+    curves : dict of str to Curve or None, default=None
+        Curves of a table by name, see `skdpdyn.inference.PrivateSummary.curve`: each is drawn at
+        the height of the shape.
 
     Attributes
     ----------
@@ -733,10 +739,18 @@ class ShapeDisplay(Display):
     shapes: dict[str, Any]
     output: int = 0
     ylabel: str = "contribution"
+    curves: dict[str, Any] | None = None
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, columns: Any = None, output: int = 0, plot: bool = True
+        cls,
+        estimator: Any,
+        *,
+        columns: Any = None,
+        output: int = 0,
+        table: Any = None,
+        simultaneous: bool = False,
+        plot: bool = True,
     ) -> Self:
         """Take the shapes of a fitted additive model.
 
@@ -749,6 +763,10 @@ class ShapeDisplay(Display):
             ``term_importances_``, 12 at the most.
         output : int, default=0
             Which output to draw, of several classes.
+        table : PrivateSummary or None, default=None
+            Table of the same target, with ``splines``: its curves are drawn too. None: no table.
+        simultaneous : bool, default=False
+            Whether bands of the table should hold whole curves, see `PrivateSummary.curve`.
         plot : bool, default=True
             Whether to draw.
 
@@ -774,6 +792,10 @@ class ShapeDisplay(Display):
             output=output,
             ylabel=f"contribution to {_scale_of(model, output)}",
         )
+        if table is not None:
+            known = [name for name in names if name in table.splines]
+            options = {"simultaneous": simultaneous}
+            display.curves = {name: table.curve(name, **options) for name in known}
         return display.plot() if plot else display
 
     def plot(self, axes: Any = None) -> Self:
@@ -804,6 +826,12 @@ class ShapeDisplay(Display):
                 ax.set_ylabel(self.ylabel)
         self.axes_ = list(axes)
         self.figure_ = axes[0].figure
+        if self.curves:
+            parts = zip(*(ax.get_legend_handles_labels() for ax in self.axes_), strict=True)
+            handles, labels = (chain(*part) for part in parts)
+            named = dict(zip(labels, handles, strict=True))
+            place = {"loc": "outside lower center", "frameon": False}
+            self.figure_.legend(named.values(), named, **place)
         return self
 
     def _draw(self, ax, shape):
@@ -828,12 +856,19 @@ class ShapeDisplay(Display):
                 ax.errorbar(range(len(value)), value, 2 * error, fmt="none", color="black")
             ax.tick_params(axis="x", rotation=90)
         else:
-            ax.plot(shape.grid, value)
+            ax.plot(shape.grid, value, label="model")
             for (name, error), alpha in zip(errors.items(), (0.15, 0.3), strict=True):
                 if error is not None:
                     band = value - 2 * error, value + 2 * error
-                    label = f"{name} noise, two standard errors"
+                    label = f"two standard errors of noise alone, {name}"
                     ax.fill_between(shape.grid, *band, alpha=alpha, color="C0", label=label)
+            if curve := (self.curves or {}).get(shape.name):
+                at = np.interp(curve.grid, shape.grid, value)
+                known = np.isfinite(curve.value)
+                precision = (curve.high - curve.low)[known] ** -2.0
+                off = (at - curve.value)[known]
+                shift = float(np.average(off, weights=precision)) if known.any() else 0.0
+                curve.plot(ax, shift=shift, color="C1")
 
 
 class Explanation(NamedTuple):

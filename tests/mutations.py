@@ -1312,6 +1312,12 @@ MUTATIONS = [
         "tests/test_rounding.py -k other_labels",
     ),
     Mutation(
+        "the band of a whole curve is that of each point",
+        "return alone if beyond(alone) <= 0 else",
+        "return alone if beyond(alone) <= 1 else",
+        "tests/test_private_regression.py -k wider_band",
+    ),
+    Mutation(
         "records of other labels weigh as much as others",
         "return rows.weighted_by(~others)",
         "return rows",

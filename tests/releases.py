@@ -569,13 +569,14 @@ def of_bought_levels(data):
 
 
 def of_products(data):
-    """Return a model and its table of products of columns, of which a number has gaps."""
+    """Return a model and its table of products of columns: of a spline with gaps, and levels."""
     import pandas
 
     x = np.where(data.target > -0.9, data.X[:, -1], np.nan)
     frame = pandas.DataFrame({"x": x, "y": data.X[:, 0], "side": data.X[:, 0] > 0})
     pairs = [("x", "y"), ("x", "side")]
     given = {"categories": {"side": [False, True]}, "gaps": ["x"], "interactions": pairs}
+    given |= {"splines": {"x": [-0.5, 0.0, 0.5]}}
     settings = SEEDED | {"bounds": (-1, 1), "classes": [0, 1]} | given
     return private_regression(PrivateLogisticRegression(), frame, data.y, **settings)
 

@@ -31,6 +31,7 @@ from skdpdyn.data.lookups import Lookups
 from skdpdyn.data.persons import by_person
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import row_norms
+from skdpdyn.inference import private_regression
 from skdpdyn.inference.table import names_of
 from skdpdyn.inspection import ShapeDisplay
 from skdpdyn.preprocessing import BoundsScaler
@@ -646,6 +647,19 @@ def test_shapes_are_drawn(monkeypatch):
     assert drawn.figure_.get_size_inches().tolist() == [16, 9]
     with pytest.raises(ValueError, match=r"columns \['town'\]"):
         ShapeDisplay.from_estimator(RICH, columns=["town"])
+    _, table = private_regression(
+        PrivateLogisticRegression(), X[:, :3], X[:, 0] > 0.5, epsilon=50.0, bounds=(0, 1),
+        classes=[False, True], splines={0: 2},
+    )  # fmt: skip
+    drawn = ShapeDisplay.from_estimator(many, columns=["x0", "x1"], table=table, simultaneous=True)
+    (legend,) = drawn.figure_.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "model",
+        "two standard errors of noise alone, largest",
+        "two standard errors of noise alone, estimated",
+        "table",
+        "95 % for the whole curve: sampling and all noise",
+    ]
 
 
 def test_a_pair_of_a_column_without_levels_has_no_products():

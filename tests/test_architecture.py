@@ -108,7 +108,7 @@ LAYERS = {
     (9, 10): "evaluation/prediction evaluation/scoring",
     (9, 11): "evaluation/__init__",
     (9, 12): "inference/directions inference/histories inference/levels",
-    (9, 12, 5): "inference/scored",
+    (9, 12, 5): "inference/scored inference/splines",
     (9, 13): "inference/scoring inference/table",
     (9, 14): "inference/*",
     (9, 15): "inference/planned",

@@ -571,6 +571,65 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
         table(kind, frame, gaps=["w"])
 
 
+def test_curves_are_sums_of_splines_with_a_wider_band_for_the_whole():
+    """With next to no noise: those of the regression without privacy on the same splines, which are
+    lines before the first knot and after the last, and no longer than a dummy is.
+    """
+    import statsmodels.api as api  # slow to load
+
+    _, found = table(
+        "logistic", pd.DataFrame(X, columns=["x", "y", "z"]), epsilon=1e6, delta=1e-9,
+        categories={}, interactions=[("x", "y")], splines={"x": [2, 4, 6, 8], "z": 2},
+    )  # fmt: skip
+    spline, other = found.splines["x"], found.splines["z"]
+    columns = spline.columns(X[:, 0])
+    assert np.all(columns >= 0)
+    assert np.all(columns.sum(axis=1) <= 1 + 1e-12)
+    lines = spline.columns([0, 1, 2, 8, 9, 10])
+    np.testing.assert_allclose(lines[[0, 3]] + lines[[2, 5]], 2 * lines[[1, 4]], atol=1e-12)
+    rows = [columns, X[:, 1], other.columns(X[:, 2]), columns * X[:, [1]], np.ones(N)]
+    fitted = api.Logit(TARGETS["logistic"], np.column_stack(rows)).fit(disp=0)
+    assert found.names[:4] == ("B1(x)", "B2(x)", "B3(x)", "y")
+    assert np.all(np.abs(found.params - fitted.params) < 0.35 * fitted.bse)
+    # less the mean of the records, and less the curve at a number
+    mean = np.zeros(len(found.names))
+    mean[:3] = columns.mean(axis=0)
+    curve = found.curve("x", [3.0])
+    known = fitted.t_test(np.append(spline.columns([3.0])[0], [0] * 7) - mean)
+    assert abs(curve.value[0] - known.effect[0]) < 0.35 * known.sd[0, 0]
+    np.testing.assert_allclose(curve.high - curve.low, 2 * 1.96 * known.sd[0], rtol=0.1)
+    assert found.curve("x", [3.0], against=3.0).value == [0]
+    alone, whole = (found.curve("x", simultaneous=of_all) for of_all in (False, True))
+    factor = (whole.high - whole.low) / (alone.high - alone.low)
+    rng = np.random.default_rng(0)
+    moved = rng.multivariate_normal(found.params, found.cov, 4000)[:, :3]
+    moved = (moved - found.params[:3]) @ (spline.columns(whole.grid) - spline.centre).T
+    leaves = np.mean(np.any(np.abs(moved) > (whole.high - whole.low) / 2, axis=1))
+    assert np.ptp(factor) < 1e-9
+    assert 0.025 < leaves < 0.05 + 0.017  # of 4,000 draws one of 1e-6 has more
+
+
+def test_curves_are_asked_for_by_name_and_number():
+    _, found = table("softmax", X[:, :2], epsilon=50.0, splines={0: 3})
+    curve = found.curve("x0", label=1)
+    assert curve.scale == "log odds"
+    assert curve.plot().get_ylabel() == "contribution to log odds"
+    _, little = table("numbers", X[:500, :2], epsilon=0.1, splines={0: 3})
+    assert np.isnan(little.curve("x0", simultaneous=True).value).all()
+    for wrong, text in (
+        ({0: 1}, "must be a number of columns, 2 or more"),
+        ({0: [1, 2]}, "3 or more public knots"),
+        ({"w": 3}, "must be a dict of columns of numbers"),
+        ([0], "must be a dict of columns of numbers"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            table("numbers", splines=wrong)
+    with pytest.raises(ValueError, match=r"splines has columns of one_hot, \[0\]"):
+        table("numbers", splines={0: 3}, one_hot=[[0, 1]], bounds=(0, 1))
+    with pytest.raises(ValueError, match=r"not one of splines=\['x0'\]"):
+        found.curve("x1")
+
+
 def test_costs_do_not_bend_slopes():
     """Exponential errors: of 45 intervals of 95 % less than 31 cover with probability 1e-8."""
     rng = np.random.default_rng(0)

@@ -373,6 +373,7 @@ ALWAYS += [
 ]
 ALWAYS += [
     Way("table, interactions"),
+    Way("table, splines", unit="person"),
     Way("scaler, many rows", unit="person"),
     Way("evaluate, weights", unit="person"),
     Way("evaluate, weights", "PrivateSoftmaxRegression", relation="add_remove"),

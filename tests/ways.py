@@ -99,6 +99,7 @@ ASKED = {
         "X": _with_gaps,
     },
     "table, interactions": {"interactions": [(0, 1)]},
+    "table, splines": {"splines": {0: 3}},
     "table, dummies": {"one_hot": [[0, 1]]},
     "table, rows at risk": {"at_risk": "at_risk"},
     "evaluate": {},
@@ -122,6 +123,7 @@ ASKED = {
 """What is done, and what is asked for: parameters, and columns of a table by their names."""
 ALONE = (
     "table, interactions",
+    "table, splines",
     "evaluate, target bounds",
     "evaluate, weights",
     "scaler, many rows",

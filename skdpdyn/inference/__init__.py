@@ -2,10 +2,12 @@
 
 from skdpdyn.inference.planned import PlannedTable, PlannedTables, plan_table
 from skdpdyn.inference.regression import private_regression
+from skdpdyn.inference.splines import Curve
 from skdpdyn.inference.survival import IncidenceCurve, SurvivalCurve, person_periods
 from skdpdyn.inference.table import PrivateSummary, WaldTest
 
 __all__ = [
+    "Curve",
     "IncidenceCurve",
     "PlannedTable",
     "PlannedTables",

@@ -6,7 +6,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
@@ -54,6 +54,7 @@ from skdpdyn.inference.scoring import (
     Scoring,
     shares_of_scoring,
 )
+from skdpdyn.inference.splines import Knots, Spline, checked_splines, spread
 from skdpdyn.inference.table import PrivateSummary, names_of
 from skdpdyn.linear_model import (
     PrivateLogisticRegression,
@@ -96,6 +97,7 @@ def private_regression(
     categories: Any = None,
     gaps: Any = (),
     interactions: Any = (),
+    splines: Any = None,
     target_bounds: tuple[float, float] | None = None,
     classes: Any = None,
     schema: Any = None,
@@ -161,6 +163,11 @@ PrivateRidge
     interactions : sequence of pairs, default=()
         Pairs of columns, by number or name, whose products are columns too: of levels, of each
         dummy. The model is then one of these columns.
+    splines : dict, default=None
+        Columns of numbers, by number or name, that become cubic B-splines, and of how many columns
+        each: 3 or more, with knots at equal distances within the bounds; or a list of public knots
+        there. ``table.curve`` then is their curve with its band. The model is then one of these
+        columns.
     target_bounds : tuple (low, high), default=None
         Public bounds of numbers or counts. None: the model's; where it has none, they are bought.
     classes : array-like of shape (n_classes,), default=None
@@ -284,8 +291,9 @@ PrivateRidge
         reading = replace(reading, weights=_at_risk(reading, at_risk))
         one_hot = _places(model, one_hot)
         pairs = _checked_pairs(interactions, model, cells)
+        curved = _checked_curves(splines, model, cells, one_hot)
         table = _table_of(model, reading, bounds, one_hot) if cells is None else cells.table
-        columns = Columns(table, one_hot, cells, pairs)
+        columns = Columns(table, one_hot, cells, pairs, curved)
         fitted = _Fit.of(model, reading, columns, unit, robust)
         model._public_columns_ = (
             *said_of("bounds", bounds),
@@ -295,7 +303,7 @@ PrivateRidge
         return model, _table(fitted, confidence, *fitted.run())
 
 
-def _table(fitted, confidence, estimates, notes, of_residuals):
+def _table(fitted, confidence, estimates, notes, beside):
     """Return the table of a regression that ran."""
     model = fitted.model
     robust = ", robust" if fitted.robust else ""
@@ -314,7 +322,7 @@ def _table(fitted, confidence, estimates, notes, of_residuals):
         sources_=model.sources_,
         inverse_link=None if link is IDENTITY else link.mean,
         ratio=fitted.likelihood.ratio,
-        **of_residuals,
+        **beside,
     )
 
 
@@ -467,14 +475,27 @@ def _checked_pairs(interactions, model, cells):
     return pairs
 
 
+def _checked_curves(splines, model, cells, one_hot):
+    """Return the wishes for columns that become splines, none of which is a dummy."""
+    numbers = [*getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    asked = checked_splines(splines, numbers if cells is None else cells.names)
+    if dummies := {*asked} & {j for group in one_hot for j in group}:
+        raise ValueError(f"splines has columns of one_hot, {sorted(dummies)}: leave them out")
+    return asked
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns as they were read, groups of dummies, and cells of columns of levels, if any."""
+    """Columns as they were read, groups of dummies, and cells of columns of levels, if any.
+
+    ``knots`` are those of columns of numbers that become splines, by their place.
+    """
 
     table: Table
     one_hot: list[list[int]]
     cells: TableCells | None
     interactions: Sequence[tuple[Hashable, Hashable]]
+    knots: dict[int, Knots]
 
     def keys(self, model: Any) -> list[Hashable]:
         """Return names or numbers of the columns as they were read, before dummies are made."""
@@ -495,17 +516,20 @@ class Columns:
             sizes |= {
                 key: min(levels.n_cells, most) for key, levels in every if not is_open(levels)
             }
+        for knots in self.knots.values():
+            most += knots.n_columns - 1
+            sizes[knots.key] = knots.n_columns
         return most + sum(
             math.prod(sizes.get(key, 1) for key in keys) for keys in self.interactions
         )
 
     def ready(
         self, model: Any, rows: LocalRows, reading: Reading, facts: Facts, spending: Spending
-    ) -> tuple[LocalRows, Units, ChosenLevels | None]:
+    ) -> "Ready":
         """Return rows in units of their bounds, and the levels, of which counts are bought."""
         rows = copy(rows)
-        one_hot = self.one_hot
         silent: list[int] = []
+        pooled: list[int] = []
         levels = None
         ends = [
             (column.low, column.high)
@@ -514,35 +538,41 @@ class Columns:
         ]
         bounds = np.reshape(ends, (-1, 2)).astype(float)
         names = list(getattr(model, "feature_names_in_", range(rows.shape[1])))
-        places = {name: [j] for j, name in enumerate(names)}
+        numbers = rows.X
         if self.cells is not None:
             levels, codes = self._buy_levels(rows, reading, facts, spending)
-            names = [*self.cells.names, *levels.names]
-            dummies = levels.columns(codes)
-            one_hot = levels.one_hot(len(bounds))
-            silent = [len(bounds) + j for j in levels.silent]
+            names = [*self.cells.names]
             missing = self._used(reading)[:, : len(bounds)]
-            of_numbers = np.where(missing > 0, bounds.mean(axis=1), rows.X[:, : len(bounds)])
+            numbers = np.where(missing > 0, bounds.mean(axis=1), rows.X[:, : len(bounds)])
+        splines = {j: knots.spline(*bounds[j].tolist()) for j, knots in self.knots.items()}
+        rows.X, bounds, spans = spread(numbers, bounds, splines)
+        places = dict(zip(names, spans, strict=True))
+        one_hot = [[j for k in group for j in spans[k]] for group in self.one_hot]
+        one_hot += [spans[j] for j in splines]
+        names = [name for j, key in enumerate(names) for name in _names(splines.get(j), key)]
+        if self.cells is not None and levels is not None:
+            dummies = levels.columns(codes)
+            names += levels.names
+            silent = [len(bounds) + j for j in levels.silent]
+            pooled = [len(bounds) + j for j in levels.pooled]
+            groups = levels.one_hot(len(bounds))
+            one_hot += groups
             bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
-            rows.X = np.column_stack([of_numbers, *dummies])
-            places = dict(zip(self.cells.keys, one_hot, strict=True))
-            places |= {name: [j] for j, name in enumerate(self.cells.names)}  # with gaps, too
-        pairs: list[list[tuple[int, int]]] = []
-        if self.cells is not None or len(self.interactions):
-            pairs = [list(product(places[a], places[b])) for a, b in self.interactions]
+            rows.X = np.column_stack([rows.X, *dummies])
+            # a column with gaps is the number alone
+            places = dict(zip(self.cells.keys, groups, strict=True)) | places
+        pairs = [list(product(places[a], places[b])) for a, b in self.interactions]
+        if self.cells is not None or pairs or splines:
             names = [str(name) if isinstance(name, str) else f"x{name}" for name in names]
-            names += [
-                f"{names[i]} x {names[j]}"
-                for pairs_of_product in pairs
-                for i, j in pairs_of_product
-            ]
+            names += [f"{names[i]} x {names[j]}" for of_two in pairs for i, j in of_two]
             model.feature_names_in_ = np.array(names, dtype=object)
             model.n_features_in_ = len(names)
         units = Units.of(bounds, one_hot, bool(model.fit_intercept), pairs, silent)
         rows.X = units.scaled(rows.X)
         size = np.full(len(units.bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
-        return rows, units, levels
+        by_place = {spans[j][0]: spline for j, spline in splines.items()}
+        return Ready(rows, units, levels, pooled, by_place)
 
     def _used(self, reading):
         """Return 1 where numbers are missing, of the rows that are used of each person."""
@@ -557,6 +587,34 @@ class Columns:
         counts, std = spending.release(COUNTS_OF_LEVELS, of_rows.cell_counts())
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
         return self.cells.chosen(columns, counts, rows.n_records, strength, std), codes
+
+
+def _names(spline, name):
+    """Return the names of the columns that a column of numbers becomes."""
+    return [name] if spline is None else spline.names
+
+
+class Ready(NamedTuple):
+    """Rows in units of their bounds, levels, and splines by the place of their first column.
+
+    ``pooled`` are the places of dummies of pooled levels.
+    """
+
+    rows: LocalRows
+    units: Units
+    levels: ChosenLevels | None
+    pooled: list[int]
+    splines: dict[int, Spline]
+
+    def curves(self, centre: np.ndarray) -> dict[str, Spline]:
+        """Return the splines with the means of their columns, of released ones of rows."""
+        curves = {}
+        for first, spline in self.splines.items():
+            part = slice(first, first + spline.n_columns)
+            means = centre[part] * self.units.radius - self.units.shifts[part]
+            means = np.linalg.solve(self.units.slopes[part, part].T, means).clip(min=0.0)
+            curves[spline.name] = replace(spline, centre=means / max(means.sum(), 1.0))
+        return curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -616,7 +674,7 @@ class _Fit:
         """Facts of the target, as attributes."""
         return self.target.attributes
 
-    def run(self) -> tuple[Estimates, str, dict[str, float]]:
+    def run(self) -> tuple[Estimates, str, dict[str, Any]]:
         """Buy and publish everything; return estimates, their notes, and numbers beside them."""
         model = self.model
         rows = self.rows
@@ -639,10 +697,9 @@ class _Fit:
         spread = 1 / rows.most_rows if equal else 1.0
         spending = self.spending
         with buying(spending, shares, n_samples, records) as plan:
-            rows, columns, levels = self.columns.ready(
-                model, rows, self.reading, self.facts, spending
-            )
-            rows = with_total(rows, spending)
+            ready = self.columns.ready(model, rows, self.reading, self.facts, spending)
+            columns = ready.units
+            rows = with_total(ready.rows, spending)
             coordinates = learn_coordinates(rows, spending, intercept)
             evidence = Scoring(rows, self.likelihood, coordinates, spending, spread, in_time).run()
         model._publish_plan(plan, self.facts.leaks, self.unit)
@@ -654,15 +711,15 @@ class _Fit:
         warn_of_silent(model.silent_columns_)
         model.intercept_scaling_ = float(intercept)  # names follow from it
         units, shift = self._units(columns, coordinates)
-        n_numbers = 0 if self.columns.cells is None else len(self.columns.cells.names)
-        pooled = [] if levels is None else [n_numbers + j for j in levels.pooled]
-        scored, table, as_reference = self._estimates(evidence, units, shift, pooled)
+        scored, table, as_reference = self._estimates(evidence, units, shift, ready.pooled)
         self._publish(scored, columns, units, shift)
         model._sign()
-        notes = "" if levels is None else levels.note([names_of(model)[j] for j in as_reference])
+        names = [names_of(model)[j] for j in as_reference]
+        notes = "" if ready.levels is None else ready.levels.note(names)
         if scored.cut is not None:
             notes += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
-        return table, notes, self._of_residuals(scored, coordinates.constant)
+        beside = self._of_residuals(scored, coordinates.constant)
+        return table, notes, beside | {"splines": ready.curves(coordinates.centre)}
 
     def _estimates(self, evidence, units, shift, pooled):
         """Return estimates, and the columns of pooled levels that count as the reference in them.

@@ -13,8 +13,9 @@ from skdpdyn.core.noise import source_of
 from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.exceptions import optional
 from skdpdyn.inference.directions import Estimates, Sums
+from skdpdyn.inference.splines import Curve, Spline, factor_of_all
 from skdpdyn.privacy import GaussianDP, privacy_report
-from skdpdyn.privacy.checks import as_float, checked_flag, checked_number
+from skdpdyn.privacy.checks import as_float, checked_flag, checked_number, quoted
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
@@ -22,6 +23,7 @@ from skdpdyn.training.base import distinct
 from skdpdyn.training.sources import Source
 
 _STEP = 1e-4  # of raw predictions, for derivatives
+_SCALES: dict[str | None, str] = {"odds ratio": "log odds", "rate ratio": "log rate"}
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class PrivateSummary(Shown):
         Record of the releases for the table.
     delta_ : float
         Delta at which epsilon is shown.
+    splines : dict of str to Spline
+        Columns of numbers that became splines, whose `curve` can be asked for.
     leaks_ : tuple of str, default=()
         Leaks of the model or the table that the guarantees do not cover.
     sources_ : tuple of Source, default=()
@@ -130,6 +134,7 @@ class PrivateSummary(Shown):
     privacy_: Guarantee
     mechanism_: Any
     delta_: float
+    splines: Mapping[str, Spline]
     leaks_: tuple[str, ...] = field(default=())
     sources_: tuple[Source, ...] = field(default=(), repr=False)
     inverse_link: Callable[[np.ndarray], np.ndarray] | None = None
@@ -317,6 +322,69 @@ class PrivateSummary(Shown):
             )
             if j < np.shape(X)[1]
         }
+
+    def curve(
+        self,
+        name: str,
+        grid: Any = None,
+        *,
+        against: float | None = None,
+        label: Any = None,
+        simultaneous: bool = False,
+    ) -> Curve:
+        """Return the curve of a column that became splines, with its band, at no cost.
+
+        The band holds errors of sampling and of all noise, where splines can follow the curve.
+
+        Parameters
+        ----------
+        name : str
+            One of ``splines``.
+        grid : array-like of shape (n_points,), default=None
+            Numbers of the column. None: 201 between its bounds.
+        against : float or None, default=None
+            Number at which the curve is 0. None: its mean is, over the released means of the
+            columns.
+        label : object, default=None
+            Of several classes, which one's log odds against the first.
+        simultaneous : bool, default=False
+            Whether the band should hold the whole curve, and not the curve at each point, with
+            probability ``confidence``.
+
+        Returns
+        -------
+        Curve
+            NaN where there is not enough information.
+
+        Raises
+        ------
+        ValueError
+            If the name is not one of ``splines``.
+        """
+        if name not in self.splines:
+            raise ValueError(
+                f"name={quoted(name)} is not one of splines={[*self.splines]}: give "
+                "private_regression splines={name: 8}"
+            )
+        spline = self.splines[name]
+        prefix = "" if label is None else f"{label}: "
+        places = self._places([prefix + column for column in spline.names])
+        checked_flag(simultaneous, "simultaneous")
+        grid = spline.grid if grid is None else np.asarray(grid, dtype=np.float64)
+        rows = np.zeros((len(grid), len(self.names)))
+        middle = spline.centre if against is None else spline.columns([against])
+        rows[:, places] = spline.columns(grid) - middle
+        std_err = self.sums.std_err(rows)
+        known = np.isfinite(std_err)
+        factor = self.quantile()
+        if simultaneous:
+            covariance = rows[known] @ self.sums.cov @ rows[known].T
+            factor = factor_of_all(covariance, 1 - self.confidence, factor)
+        value = np.where(known, rows @ self.sums.params, math.nan)
+        low, high = value - factor * std_err, value + factor * std_err
+        of_all = "the whole curve" if simultaneous else "each point"
+        meaning = f"{100 * self.confidence:g} % for {of_all}: sampling and all noise"
+        return Curve(name, grid, value, low, high, meaning, _SCALES.get(self.ratio, "y"))
 
     def _mean(self, X, weights):
         """Return the mean expectation of rows, its gradient, and whether it is answered."""

@@ -261,6 +261,21 @@ class Shown(ABC):
         return self.document().html()
 
 
+def draw_band(
+    ax: Any, x: Any, value: Any, ends: tuple[Any, Any], meaning: str | None = None, **kwargs: Any
+) -> tuple[Any, Any]:
+    """Draw a line and its band, which a legend calls by its meaning; return axes and line.
+
+    ``kwargs`` are matplotlib's of the line. Axes are new ones where ``ax`` is None.
+    """
+    if ax is None:
+        _, ax = optional("matplotlib.pyplot", "plot").subplots()
+    (line,) = ax.plot(x, value, **kwargs)
+    shade = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0, "label": meaning}
+    ax.fill_between(x, *ends, **shade)
+    return ax, line
+
+
 class Display:
     """Keep the axes that a picture is drawn on."""
 
