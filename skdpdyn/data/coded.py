@@ -141,7 +141,12 @@ def _unit_map(n_features):
 
 def mixes_blocks(expansion: Expansion, row_map: RowMap) -> bool:
     """Return whether a map mixes features beyond those of each block."""
-    return not row_map.is_diagonal and bool(np.any(row_map.weights[~expansion.mixed]))
+    if row_map.is_diagonal:
+        return False
+    of_features = np.empty(expansion.n_features, dtype=np.intp)
+    for k, block in enumerate(expansion.blocks):
+        of_features[block] = k
+    return any(np.ptp(of_features[places]) > 0 for places in row_map.blocks)
 
 
 class CodedRows(LocalRows):

@@ -1,11 +1,13 @@
 """A public map of rows, learnt before training, that acts on each row by itself."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from skdpdyn.data.rows import ball_of, numbers_of_rows
 from skdpdyn.kernels.statistics import Ball, compiled_divide
@@ -139,6 +141,21 @@ class RowMap(FieldsAlone):
             return np.diag(self.weights[places])
         return self.weights[np.ix_(places, places)]
 
+    @cached_property
+    def blocks(self) -> list[np.ndarray]:
+        """Places of features that a matrix W mixes with one another, and with no others."""
+        n_blocks, of_features = connected_components(sparse.csr_array(self.weights), directed=False)
+        places = np.argsort(of_features, kind="stable")
+        return np.split(places, np.cumsum(np.bincount(of_features, minlength=n_blocks))[:-1])
+
+    def by_block(self, function: Callable[..., np.ndarray], *matrices: np.ndarray) -> np.ndarray:
+        """Return a matrix of what a function makes of each block of matrices; 0 elsewhere."""
+        result = np.zeros((self.n_features,) * 2)
+        for places in self.blocks:
+            cells = np.ix_(places, places)
+            result[cells] = function(*(matrix[cells] for matrix in matrices))
+        return result
+
     @property
     def is_exact(self) -> bool:
         """Whether numbers are only multiplied, so that each rounds relative to itself."""
@@ -155,10 +172,11 @@ class RowMap(FieldsAlone):
         """
         if self.is_exact:
             return 1.0
-        sizes = np.abs(self.weights)
-        largest = float(np.max(sizes))
+        largest = float(np.max(np.abs(self.weights)))
         if not self.is_diagonal:
-            largest = math.sqrt(float(np.max(sizes.sum(axis=0)) * np.max(sizes.sum(axis=1))))
+            sizes = [np.abs(self.block(places)) for places in self.blocks]
+            of_sums = (max(float(np.max(size.sum(axis=k))) for size in sizes) for k in (0, 1))
+            largest = math.sqrt(math.prod(of_sums))
         length = self.radius + (0.0 if self.centre is None else float(np.linalg.norm(self.centre)))
         return max(1.0, largest * length / self.norm) * (1 + 4 * self.n_features * _EPS)
 
@@ -270,7 +288,10 @@ class RowMap(FieldsAlone):
         """
         if self.is_diagonal:
             return coef * self.weights
-        return np.einsum("kj,jl->kl", coef, self.weights)  # BLAS depends on threads
+        of_rows = np.empty_like(coef)
+        for places in self.blocks:  # BLAS depends on threads
+            of_rows[:, places] = np.einsum("kj,jl->kl", coef[:, places], self.block(places))
+        return of_rows
 
     def shift(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the constant of raw predictions beside their dot products, before ``offset``.
@@ -306,7 +327,10 @@ class RowMap(FieldsAlone):
             sums = sums - offset_sums[:, None] * self.centre
         if self.is_diagonal:
             return sums * self.weights
-        return np.einsum("kl,jl->kj", sums, self.weights)
+        of_coef = np.empty_like(sums)
+        for places in self.blocks:
+            of_coef[:, places] = np.einsum("kl,jl->kj", sums[:, places], self.block(places))
+        return of_coef
 
 
 def _frozen(array, name):

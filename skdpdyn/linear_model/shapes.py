@@ -165,7 +165,7 @@ def importances_of(model: Any) -> dict[str, float]:
     moments, vectors = moments_of(row_map)
     coef = np.atleast_2d(model.coef_)
     if vectors is not None:
-        turned = row_map.norm * np.linalg.solve(row_map.weights, vectors).T
+        turned = row_map.norm * row_map.by_block(np.linalg.solve, row_map.weights, vectors).T
     for name, part in zip(model.terms_[1:], model.expansion_.slices, strict=True):
         if vectors is None:
             loads = row_map.norm * coef[:, part].T / row_map.weights[part, None]
@@ -198,7 +198,9 @@ class _Noise:
         grid = np.linspace(0.0, _LONGEST / float(np.max(record.step_size)), _N_CURVATURES)
         squares = np.array([_accumulated(record, model.alpha_, h) for h in grid])
         moments, vectors = moments_of(row_map)
-        turned = row_map.weights if vectors is None else vectors.T @ row_map.weights
+        turned = row_map.weights
+        if vectors is not None:
+            turned = row_map.by_block(np.matmul, vectors.T, turned)
         directions = unit * turned / row_map.norm
         variances = np.interp(moments * bend, grid, squares)
         return cls(directions, row_map.centre, float(squares.max()), variances)

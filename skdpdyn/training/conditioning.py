@@ -69,7 +69,11 @@ def moments_of(row_map: RowMap) -> tuple[np.ndarray, np.ndarray | None]:
         values = row_map.weights**2
         vectors = None
     else:
-        values, vectors = np.linalg.eigh(row_map.weights @ row_map.weights.T)
+        values = np.empty(row_map.n_features)
+        vectors = np.zeros((row_map.n_features,) * 2)
+        for places in row_map.blocks:
+            block = row_map.block(places)
+            values[places], vectors[np.ix_(places, places)] = np.linalg.eigh(block @ block.T)
     left = np.clip(1 - values * row_map.radius**2, 0.0, None)
     total = float(np.sum(left))
     return (_MEAN_SQUARE * left / total if total > 0 else left), vectors
