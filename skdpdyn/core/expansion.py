@@ -37,6 +37,8 @@ _N_CELLS = 254  # of a column of numbers, and one more for missing values: a byt
 _OCTAVES = 16.0  # that the cells of a log scale reach down
 PAIR_WEIGHT = 0.5
 FINE_DECAY = 0.5
+_SHOWN = 4.0  # deviations of their noise from which on cells show records: 1 in 30,000 looks
+_BESIDE = 1.5  # and of cells beside those
 
 __all__ = ["Expansion", "Levels", "NumberColumn", "cosines", "on_scales"]
 
@@ -248,21 +250,53 @@ def weighted_squares(table: Any, centre: np.ndarray, weights: np.ndarray) -> np.
     return weights * np.square(1 - centre) + (absent.sum() - absent)
 
 
+def _before_records(parts, std):
+    """Return the number of cells before the first ones that hold records, as noisy counts show.
+
+    Cells are looked at alone and side by side. Of those beyond their noise the fewest are taken
+    that end first, and then those beside them while they are probably more than noise.
+    """
+    below = np.append(0.0, np.cumsum(parts))
+    widths = [2**k for k in range(parts.size.bit_length())]
+    shown = []
+    for width in widths:
+        stands_out = below[width:] - below[:-width] > _SHOWN * std * math.sqrt(width)
+        if stands_out.any():
+            start = int(np.argmax(stands_out))
+            shown.append((start + width, -start))
+    first = -min(shown)[1] if shown else 0
+    is_wider = True
+    while is_wider:
+        likely = (
+            width
+            for width in widths
+            if width <= first
+            and below[first] - below[first - width] > _BESIDE * std * math.sqrt(width)
+        )
+        wider = next(likely, 0)
+        first -= wider
+        is_wider = wider > 0
+    return first
+
+
 def _distribution(parts, std, least, deviations):
-    """Return the part of the records below the middle of each cell; cells of noise are merged."""
-    ends = [0]
+    """Return the part of the records below the middle of each cell; cells of noise are merged.
+
+    It is 0 and 1 in cells at the ends that show no records.
+    """
+    first = _before_records(parts, std)
+    last = parts.size - _before_records(parts[::-1], std)
+    ends = [first]
     mass = []
     pooled = 0.0
-    first = 0
-    for cell, part in enumerate(parts.tolist()):
-        pooled += part
-        if pooled >= max(least, deviations * std * math.sqrt(cell + 1 - first)):
+    for cell in range(first, last):
+        pooled += float(parts[cell])
+        if pooled >= max(least, deviations * std * math.sqrt(cell + 1 - ends[-1])):
             ends.append(cell + 1)
             mass.append(pooled)
             pooled = 0.0
-            first = cell + 1
-    if ends[-1] < len(parts):
-        ends.append(len(parts))
+    if ends[-1] < last:
+        ends.append(last)
         mass.append(max(pooled, 0.0) if mass else 1.0)
     below = np.append(0.0, np.cumsum(mass))
     return tuple(np.interp(np.arange(len(parts)) + 0.5, ends, below / below[-1]).tolist())
@@ -466,12 +500,26 @@ class Expansion(FieldsAlone):
             for j, column in enumerate(self.columns)
         ]
 
+    def inside(self, j: int) -> slice:
+        """Return the cells of a column of numbers between the ends of its distribution.
+
+        Cells before and behind count as the nearer end. All cells where no distribution is known.
+        """
+        n_cells = self.columns[j].n_cells - 1
+        if self.distributions is None:
+            return slice(0, n_cells)
+        below = self.distributions[j]
+        first = int(np.searchsorted(below, 0.0, side="right"))
+        return slice(first, int(np.searchsorted(below, 1.0, side="left")))
+
     def _scales(self, j):
         column = self.columns[j]
+        inside = self.inside(j)
         scales = on_scales(column.middles, column.low, column.high, column.scales)
         if self.distributions is not None:
             scales.append(np.asarray(self.distributions[j]))
-        return scales
+        cells = np.clip(np.arange(column.n_cells - 1), inside.start, inside.stop - 1)
+        return [scale[cells] for scale in scales]
 
     def _of_numbers(self, j):
         table = np.zeros((self.columns[j].n_cells, self.widths[j]))

@@ -32,9 +32,10 @@ class Shape:
     name : str
         Name of the column, or of both.
     grid : ndarray or tuple of two ndarray
-        The number, or the date, in the middle of each cell; levels, with "(other)" and
-        "(missing)" behind them, in more parentheses where a level is called so; or the numbers of
-        both columns of a pair.
+        The number, or the date, in the middle of each cell, from the first to the last that the
+        released distribution shows records in: values beyond count as the nearest. Of levels, they
+        with "(other)" and "(missing)" behind them, in more parentheses where a level is called so;
+        or the numbers of both columns of a pair.
     value : ndarray of shape (n_outputs, n_points) or (n_outputs, n_points, n_points)
         Contribution to the raw prediction, less its mean over the released mean of the rows.
     missing : ndarray of shape (n_outputs,) or None, default=None
@@ -86,10 +87,11 @@ def shapes_of(model: Any) -> dict[str, Shape]:
             levels = list(getattr(column, "levels", ()))
             grid: Any = [*levels, *distinct(["(other)", "(missing)"], levels)]
             if isinstance(column, NumberColumn):
-                grid = column.shown
-                rows = rows[:-1]
+                inside = expansion.inside(k)
+                grid = column.shown[inside]
+                rows = rows[:-1][inside]
                 missing = value[:, -1]
-                value = value[:, :-1]
+                value = value[:, :-1][:, inside]
         else:
             grid, rows = _grid_of_pair(expansion, k - len(expansion.columns))
             coef = np.atleast_2d(model.coef_)[:, part]
@@ -142,11 +144,11 @@ def _grid_of_pair(expansion, pair):
     for j in expansion.pairs[pair]:
         column = expansion.columns[j]
         (first, stop) = expansion.low_starts[j : j + 2]
-        n_cells = column.n_cells - 1  # without missing ones
-        at = np.arange(n_cells)
+        at = np.arange(column.n_cells - 1)  # without missing ones
         points = [*getattr(column, "levels", ()), "other"]
         if isinstance(column, NumberColumn):
-            at = np.linspace(0, n_cells - 1, _N_POINTS).round().astype(np.intp)
+            inside = expansion.inside(j)
+            at = np.linspace(inside.start, inside.stop - 1, _N_POINTS).round().astype(np.intp)
             points = column.shown[at]
         grid.append(points)
         low.append((first, expansion.low[expansion.starts[j] + at, : stop - first]))
