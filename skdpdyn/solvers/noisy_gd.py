@@ -248,7 +248,9 @@ class NoisyGD(Solver):
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
         most = min(rules.most_steps(strength), learnt.enough)
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
-        n_steps, momentum, length = rules.with_momentum(plain, math.isfinite(learnt.enough))
+        n_steps, momentum, length = rules.with_momentum(
+            plain, strength, math.isfinite(learnt.enough)
+        )
         step_size = longest * min(plain / n_steps, length)
         return lambda noise_multiplier: NoisyGradientDescent(
             n_steps=n_steps,

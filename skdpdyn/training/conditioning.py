@@ -207,6 +207,9 @@ class Conditioner:
         What is added to the second moment of each direction, in place of a threshold.
     octaves : float, default=7
         Octaves below ``data_norm`` in which a typical length of rows is looked for.
+    nothing : float, default=0.0
+        Noise on a second moment, over the mean of all directions, up to which directions that show
+        no more than noise are left out of the map: no more could be learnt there.
     """
 
     n_samples: int
@@ -217,6 +220,7 @@ class Conditioner:
     public_map: RowMap | None = None
     softness: float | None = None
     octaves: float = SEARCH_OCTAVES
+    nothing: float = 0.0
 
     def learn(self, rows: Rows, spending: Spending) -> Rows:
         """Learn the map of the rows and return them under it; ``spending`` records the cost.
@@ -263,12 +267,12 @@ class Conditioner:
             largest = 2.0 if mean is not None else 1.0
             weighted = rows.with_map(RowMap(mean, scales / radius, norm=largest, radius=radius))
             high = min(largest * float(scales.max()), rules.longest_kept(self.quantile) * rms)
-            norm = self._quantile(NORM, weighted, high, spending, self.quantile)
+            octaves = _octaves_below(high, rms)
+            norm = self._quantile(NORM, weighted, high, spending, self.quantile, octaves=octaves)
             weighted = weighted.with_norm(norm)
         if MATRIX not in self.shares:
             return bounded_spread(weighted)
-        of_diagonal = float(scales.max() / scales.min())
-        whitening = self._matrix(weighted, spending, (of_diagonal / _USEFUL_SPREAD) ** 2)
+        whitening = self._matrix(weighted, spending, scales)
         weights = whitening.matrix * (scales / radius)
         high = whitening.high * norm
         moment = whitening.moment * norm**2
@@ -312,10 +316,10 @@ class Conditioner:
         scales = np.sqrt(least / np.maximum(variances, least))
         return scales, length * math.sqrt(variances.size * least)
 
-    def _matrix(self, rows, spending, smallest):
+    def _matrix(self, rows, spending, scales):
         """Return a triangular inverse root of the second moment, and bounds of its rows.
 
-        ``smallest`` is the least second moment that counts, over the largest.
+        ``scales`` are those that columns have already.
         """
         n_features = rows.shape[1]
         inside = True if self.softness is None else rows.expansion.mixed
@@ -326,18 +330,20 @@ class Conditioner:
             return self._softened(moment, rows.expansion)
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
-            # The operator norm of the noise is about std sqrt(2 d)
-            least = max(
-                self.threshold * std * math.sqrt(2 * n_features),
-                smallest * float(variances.max()),
-            )
-            scales = np.sqrt(least / np.maximum(variances, least))
+            noise = std * math.sqrt(2 * n_features)  # about its operator norm
+            # stretched by the scales of columns already
+            stretched = np.linalg.norm(vectors * scales[:, None], axis=0) / scales.min()
+            of_spread = variances.max() * (stretched / _USEFUL_SPREAD) ** 2
+            floors = np.maximum(self.threshold * noise, of_spread)
+            shown = variances > (noise if noise <= self.nothing * variances.mean() else -np.inf)
+            least = float(floors[shown].min())
+            weights = np.where(shown, np.sqrt(least / np.maximum(variances, floors)), 0.0)
             # as good as the symmetric root: noise is the same in every direction
-            matrix = np.linalg.qr((vectors * scales).T, mode="r")
+            matrix = np.linalg.qr((vectors * weights).T, mode="r")
         rms = math.sqrt(n_features * least)
-        high = min(float(scales.max()), rules.longest_kept(self.quantile) * rms)
+        high = min(float(weights.max()), rules.longest_kept(self.quantile) * rms)
         # true without the noise, too
-        alike = least * float(variances.min() >= 2 * least)
+        alike = least * float(np.all((variances >= 2 * floors)[shown]))
         return _Whitening(matrix, high, least, alike, None)
 
     def _softened(self, moment, expansion):
@@ -414,6 +420,11 @@ def learn_curvature(rows: Rows, intercept_scaling: float, spending: Spending) ->
     # the intercept column's own curvature
     least = max(intercept_scaling**2 * rows.mass / n_samples, 1 / n_samples)
     return float(min(largest, max(estimate, least)))
+
+
+def _octaves_below(high, rms):
+    """Return in how many octaves below ``high`` a length of rows is looked for."""
+    return max(SEARCH_OCTAVES, math.log2(2 * high / rms))
 
 
 def projection(n_features, is_sparse):

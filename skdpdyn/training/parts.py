@@ -66,6 +66,7 @@ class RowsMap(Part):
             threshold=1.0 if request.bounded else 0.5,
             public_map=request.public_map,
             softness=rules.softness(request.strength) if request.expansion else None,
+            nothing=rules.NOTHING,
         )
         learning.rows = conditioner.learn(learning.rows, spending)
         if not learning.rows.map.spread <= plan.objective.spread:
@@ -485,7 +486,7 @@ class StartingPoint(Part):
             if row_map.is_diagonal:
                 coef = coef / row_map.weights
             else:
-                coef = np.linalg.solve(row_map.weights.T, coef.T).T
+                coef = np.linalg.lstsq(row_map.weights.T, coef.T)[0].T
         theta = coef.ravel()
         if objective.intercept_scaling:
             theta = np.append(theta, intercept / objective.intercept_scaling)
