@@ -82,6 +82,7 @@ ASKED = {
     "fit, several quantiles": {"quantile": [0.1, 0.5, 0.9]},
     "fit, curves of a quantile": {"loss": "quantile", "quantile": 0.8},
     "fit, counts": {"loss": "poisson", **COUNTS},
+    "fit, robust centres": {"loss": "huber"},
     "fit, no pairs": {"interactions": None},
     "fit, a rising column": {"monotonic_cst": [1, 0]},
     "table": {},
@@ -287,7 +288,12 @@ def _may_move(way):
 
 REFUSED = {
     "learns quadratic losses only": lambda way: (
-        way.solver == "sufficient_statistics" and way.estimator not in ("PrivateRidge", *ADDITIVE)
+        way.solver == "sufficient_statistics"
+        and way.estimator not in ADDITIVE
+        and (way.estimator != "PrivateRidge" or way.done == "fit, robust centres")
+    ),
+    "must be 'squared' or 'huber'": lambda way: (
+        way.done == "fit, counts" and way.estimator == "PrivateRidge"
     ),
     "cannot train an additive model": lambda way: (
         way.estimator in ADDITIVE and way.solver not in MAPS

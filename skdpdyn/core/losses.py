@@ -328,6 +328,32 @@ squared: Final = Loss(
 )
 """Squared loss (r - y)^2 / 2, for y in [-1, 1]. Clipped, it is Huber's."""
 
+
+@cache
+def huber(width: float) -> Loss:
+    """Return Huber's loss, for y in [-1, 1]: u^2 / 2 of u = r - y up to a width, linear beyond it.
+
+    Parameters
+    ----------
+    width : float
+        The largest slope, in (0, 1].
+
+    Returns
+    -------
+    Loss
+    """
+    width = checked_number(width, "width", lambda w: 0 < w <= 1, "a number in (0, 1]")
+    return replace(
+        squared,
+        name="huber",
+        lipschitz=width,
+        at_zero=width * (1 - width / 2),
+        quadratic=False,
+        clipped=True,
+        link=None,
+    )
+
+
 hinge: Final = Loss(
     "hinge",
     _hinge_residual,
@@ -540,7 +566,7 @@ def below(quantile: float) -> Loss:
 
 
 LOSSES = (
-    *(logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5), pinball(0.9)),
+    *(logistic, squared, hinge, poisson(20.0), softmax(2), softmax(5), pinball(0.9), huber(0.25)),
     pinballs((0.1, 0.5, 0.9)),
 )
 """One of each loss, and those of several outputs in two sizes, for the conformance tests."""

@@ -348,6 +348,11 @@ def _regression(model, X, exposure):
             "margin and a spline's knots have no likelihood whose curvature could be released. Of "
             "a pipeline pass the last step, and X as the steps before it make it"
         )
+    if getattr(model, "loss", "squared") != "squared":
+        raise UnsupportedMechanismError(
+            f"loss={quoted(model.loss)}: no table is known for robust centres, only for means. Use "
+            "loss='squared', whose limits on residuals follow what is beyond them"
+        )
     if getattr(model, "class_weight", None) is not None:
         raise UnsupportedMechanismError(
             f"class_weight={quoted(model.class_weight)} makes another loss of the likelihood, with "

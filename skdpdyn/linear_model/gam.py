@@ -29,7 +29,7 @@ from skdpdyn.linear_model.poisson import (
     score_of_rates,
 )
 from skdpdyn.linear_model.quantile import d2_of_quantiles, family_of_quantiles
-from skdpdyn.linear_model.ridge import PrivateRidge
+from skdpdyn.linear_model.ridge import OF_CENTRES, OF_MEANS
 from skdpdyn.linear_model.shapes import Shape, importances_of, kept_parts, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.privacy.checks import checked_choice, quoted
@@ -643,12 +643,13 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
 
     Parameters
     ----------
-    loss : {"squared", "poisson", "quantile"}, default="squared"
+    loss : {"squared", "huber", "poisson", "quantile"}, default="squared"
         "squared": targets are numbers, and predictions their means. Where n mu / f is 400 or more,
         5 to 15 % of mu^2 buy, after training, a slope and a level of predictions, by which these
-        add up to the targets: see ``mean_std_``. "poisson": counts, whose rates are the
-        exponentials of raw predictions, as in `PrivatePoissonRegressor`.
-        "quantile": numbers, of which a part is to lie below, as in `PrivateQuantileRegressor`.
+        add up to the targets: see ``mean_std_``. "huber": targets are numbers, and predictions
+        robust centres, see `PrivateRidge`; the width is ``huber_width_``. "poisson": counts, whose
+        rates are the exponentials of raw predictions, as in `PrivatePoissonRegressor`. "quantile":
+        numbers, of which a part is to lie below, as in `PrivateQuantileRegressor`.
     quantile : float, default=0.5
         That part, in (0, 1); with ``loss="quantile"`` only.
 
@@ -715,8 +716,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
 
     @property
     def family(self) -> Family:  # type: ignore[override]
-        """Squared loss for numbers, Poisson for rates of counts, and that of a quantile."""
-        checked_choice(self.loss, "loss", ["squared", "poisson", "quantile"])
+        """That of means or centres of numbers, of rates of counts, or of a quantile."""
+        checked_choice(self.loss, "loss", ["squared", "huber", "poisson", "quantile"])
         if self.loss == "quantile":
             if np.ndim(self.quantile):
                 raise ValueError(f"quantile={quoted(self.quantile)} must be one number in (0, 1)")
@@ -725,7 +726,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             raise ValueError(f"quantile={quoted(self.quantile)} goes with loss='quantile'")
         if self.loss == "poisson":
             return replace(PrivatePoissonRegressor.family, expand=expand)
-        return replace(PrivateRidge.family, expand=expand, kept_length=rules.kept_length_of_curves)
+        of_numbers = OF_CENTRES if self.loss == "huber" else OF_MEANS
+        return replace(of_numbers, expand=expand, kept_length=rules.kept_length_of_curves)
 
     @shows_weights
     def fit(  # type: ignore[override]
@@ -825,7 +827,7 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         if self.loss != "poisson":
             if exposure is not None:
                 raise ValueError(_EXPOSURE)
-            if self.loss == "squared":
+            if self.loss != "quantile":
                 return super().score(X, y, sample_weight)
             warn_of_own_rows(self, X)
             d2 = partial(d2_of_quantiles, self.quantile)

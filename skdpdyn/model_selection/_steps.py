@@ -74,7 +74,10 @@ _LEARNS = {
     "LinearSVC": ("learns from the records without privacy", _LOGISTIC),
     "LinearRegression": ("learns from the records without privacy", "use PrivateRidge"),
     "Ridge": ("learns from the records without privacy", "use PrivateRidge"),
-    "HuberRegressor": ("learns from the records without privacy", "use PrivateRidge"),
+    "HuberRegressor": (
+        "learns from the records without privacy",
+        "use PrivateRidge(loss='huber')",
+    ),
     "VotingClassifier": (
         _LABELS,
         _PASS,

@@ -189,9 +189,8 @@ def _public(learning, spending):
     if request.expansion is not None:
         attributes["expansion_"] = learning.rows.expansion
         attributes["units_"] = learning.units
-    if learning.mean_std is not None:
-        low, high = target.attributes["target_bounds_"]
-        attributes["mean_std_"] = learning.mean_std * (high - low) / 2
+    if request.family.units is not None:
+        attributes |= request.family.units.attributes(learning)
     if learning.class_weights is not None:
         labels = target.attributes["classes_"].tolist()
         attributes["class_weight_"] = dict(

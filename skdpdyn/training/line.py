@@ -24,6 +24,7 @@ from skdpdyn.training.parts import (
     TARGET_MEAN,
     NumberUnits,
     combined,
+    half_range_of,
     residual_bound,
     sums_of_rows,
 )
@@ -86,6 +87,11 @@ class MeanUnits(NumberUnits):
         time = rules.time_of_few(learning.spread / min(unit, cells.farthest))
         learning.facts = replace(learning.facts, time=time)
         return unit
+
+    def attributes(self, learning):
+        """See `TargetUnits.attributes`."""
+        std = learning.mean_std
+        return {} if std is None else {"mean_std_": std * half_range_of(learning)}
 
     @staticmethod
     def line(request: Any) -> dict[str, float]:
@@ -405,9 +411,9 @@ def moved_by(shift: float, mean: float, std: float, ends: tuple[float, float]) -
 
 def _warn(learning, noise, hidden):
     """Warn that the mean of predictions is not known well."""
-    low, high = learning.target.attributes["target_bounds_"]
-    off = learning.mean_std * (high - low) / 2
-    room = max(1 - abs(learning.units[0]), 0.0) * (high - low) / 2
+    unit = half_range_of(learning)
+    off = learning.mean_std * unit
+    room = max(1 - abs(learning.units[0]), 0.0) * unit
     why = "noise" if noise > hidden else "what lies beyond the limits on residuals"
     warn(
         f"the mean of predictions may be off by {off:.2g}, by {why}, where that of the targets is "

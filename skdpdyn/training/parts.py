@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
-from skdpdyn.core.losses import Loss
+from skdpdyn.core.losses import Loss, huber
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Noisy
 from skdpdyn.core.spending import SEARCH_OCTAVES, Share, Spending, total_of
@@ -18,6 +18,7 @@ from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.cells import TargetCells
 from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
 from skdpdyn.training.start import encoded
+from skdpdyn.training.targets import scaling
 from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Part, TargetUnits
 
 DISTRIBUTIONS = "column distributions"
@@ -252,6 +253,27 @@ class NumberUnits(TargetUnits):
     def scale(self, cells: TargetCells, learning: Learning, spending: Spending) -> float:
         """Return the unit of residuals, and note the other facts that cells of targets tell."""
         return cells.distance_of(rules.target_quantile(learning.plan.request.strength))
+
+
+class HuberUnits(NumberUnits):
+    """The units of numbers whose residuals are cut at a width, which is no accident of noise."""
+
+    def loss(self, request):
+        """See `TargetUnits.loss`."""
+        return replace(huber(rules.MAPPED_HUBER_WIDTH), at_zero=math.inf)
+
+    def attributes(self, learning):
+        """See `TargetUnits.attributes`: of a base rate alone, which is a mean, none."""
+        if learning.record is None:
+            return {}
+        width = learning.plan.objective.loss.lipschitz * learning.units[1]
+        return {"huber_width_": width * half_range_of(learning)}
+
+
+def half_range_of(learning: Learning) -> float:
+    """Return half of the range of targets, which is 1 of them in [-1, 1]."""
+    bounds = learning.target.attributes["target_bounds_"]
+    return scaling(*bounds, learning.plan.request.fit_intercept)[1]
 
 
 class WeightTotal(Part):

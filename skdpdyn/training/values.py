@@ -80,6 +80,10 @@ class TargetUnits(Part):
         """Return the shift of raw predictions that makes this mean residual 0."""
         return -residual
 
+    def attributes(self, learning: Any) -> dict[str, float]:
+        """Return fitted attributes that describe predictions, in units of targets."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Family:
