@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.linear_model import (
     LinearRegression,
     LogisticRegression,
@@ -34,7 +35,7 @@ NUMBERS = RAW + RNG.normal(0, 0.3, N)
 LABELS = (RNG.random(N) < expit(RAW)).astype(int)
 CLASSES = np.digitize(RAW + RNG.logistic(size=N), [-0.5, 1.0])
 COUNTS = RNG.poisson(np.exp(RAW)).astype(float)
-BUDGET = {"epsilon": 1e6, "bounds": (-1, 1)}
+BUDGET = {"epsilon": 1e6, "bounds": (-1, 1), "random_state": 0}
 NUMBERED = BUDGET | {"target_bounds": (-4, 5)}
 PAIRS = {
     "squared": (PrivateRidge(**NUMBERED), LinearRegression(), NUMBERS, "predict"),
@@ -117,6 +118,19 @@ def test_coefficients_of_columns_that_show_nothing():
     for columns in ("ones", "zeros"):
         model = PrivateRidge(epsilon=1e6).fit(COLUMNS[columns], NUMBERS)
         assert model.score(COLUMNS[columns].copy(), NUMBERS) > 0.92
+
+
+@pytest.mark.parametrize("columns", ["ones", "repeated"])
+@pytest.mark.parametrize("loss", PAIRS)
+def test_what_shows_nothing_has_the_least_coefficients(loss, columns):
+    """Two equal columns share one coefficient evenly, a constant one has none, at epsilon 10."""
+    model, y = PAIRS[loss][0], PAIRS[loss][2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = clone(model).set_params(epsilon=10.0).fit(COLUMNS[columns], y)
+    coef = np.atleast_2d(model.coef_)
+    shared = coef[:, 0] if columns == "repeated" else 0.0
+    np.testing.assert_allclose(coef[:, -1], shared, atol=0.15)
 
 
 LINEAR = {

@@ -331,11 +331,12 @@ class Conditioner:
         with one_blas_thread():
             variances, vectors = np.linalg.eigh(moment)
             noise = std * math.sqrt(2 * n_features)  # about its operator norm
-            # stretched by the scales of columns already
-            stretched = np.linalg.norm(vectors * scales[:, None], axis=0) / scales.min()
-            of_spread = variances.max() * (stretched / _USEFUL_SPREAD) ** 2
+            stretched = np.linalg.norm(vectors * scales[:, None], axis=0)  # by columns already
+            of_spread = variances.max() * (stretched / scales.min() / _USEFUL_SPREAD) ** 2
             floors = np.maximum(self.threshold * noise, of_spread)
-            shown = variances > (noise if noise <= self.nothing * variances.mean() else -np.inf)
+            shown = np.full(n_features, True)
+            if noise <= self.nothing * variances.mean():
+                shown = variances > noise + (3 * stretched * self._of_centre(rows, spending)) ** 2
             least = float(floors[shown].min())
             weights = np.where(shown, np.sqrt(least / np.maximum(variances, floors)), 0.0)
             # as good as the symmetric root: noise is the same in every direction
@@ -345,6 +346,11 @@ class Conditioner:
         # true without the noise, too
         alike = least * float(np.all((variances >= 2 * floors)[shown]))
         return _Whitening(matrix, high, least, alike, None)
+
+    def _of_centre(self, rows, spending):
+        """Return the noise of the rows' centre, in units of their length, which moments have."""
+        bought = MEAN in self.shares
+        return spending.noise_on_sum(MEAN) / (rows.mass * rows.map.norm) if bought else 0.0
 
     def _softened(self, moment, expansion):
         """Return the result of `_matrix`, with soft weights in place of a threshold, by block.
