@@ -34,7 +34,8 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.calibration import judge
-from skdpdyn.privacy.guarantees import Guarantee, LargestCurve, LinearCurve
+from skdpdyn.privacy.guarantees import Guarantee, LinearCurve
+from skdpdyn.privacy.renyi import LargestCurve
 from skdpdyn.privacy.sampled import SampledCurve
 
 # --- the Renyi curve of Poisson batches -----------------------------------------------------------

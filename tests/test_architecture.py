@@ -33,9 +33,12 @@ LAYERS = {
     (0, 1): "privacy/_numerics privacy/checks privacy/disk privacy/display privacy/stored",
     (0, 2): "core/columns privacy/fields privacy/needs",
     (1, 0): "privacy/guarantees",
-    (1, 1): "core/sealed privacy/budget privacy/loss_grids privacy/mixtures privacy/sampled",
+    (1, 1): (
+        "core/sealed privacy/budget privacy/loss_grids privacy/mixtures privacy/renyi "
+        "privacy/sampled"
+    ),
     (1, 2): "privacy/rounded",
-    (2, 0): "privacy/mechanisms privacy/schedules",
+    (2, 0): "privacy/mechanisms privacy/releases privacy/schedules",
     (2, 1): "privacy/accountants/registry privacy/laplace",
     (2, 3): "privacy/numerical",
     (3, 0): "privacy/accountants/*",
@@ -47,7 +50,8 @@ LAYERS = {
     (5, 4): "privacy/ledger",
     (6, 0): "core/rules data/ranges kernels/__init__ kernels/jit privacy/__init__",
     (6, 1): (
-        "kernels/ball kernels/cells kernels/normals kernels/release kernels/sums kernels/vectors"
+        "kernels/ball kernels/cells kernels/normals kernels/ready kernels/release kernels/sums "
+        "kernels/vectors"
     ),
     (6, 2): "core/expansion core/losses core/noise kernels/gradients",
     (6, 3): "core/objective core/schema kernels/statistics",

@@ -36,8 +36,9 @@ from skdpdyn.privacy import (
     tightest,
     to_json,
 )
-from skdpdyn.privacy.guarantees import LinearCurve, largest
+from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.numerical import SampledGaussian
+from skdpdyn.privacy.renyi import largest
 from skdpdyn.privacy.rounded import RoundedCurve, RoundedDP, rounded
 from skdpdyn.privacy.sampled import SampledCurve
 

@@ -45,8 +45,9 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.accountants.contraction import ContractedDP
 from skdpdyn.privacy.accountants.perturbation import TiltedCurve
 from skdpdyn.privacy.accountants.selection import SelectionCurve
-from skdpdyn.privacy.guarantees import LargestCurve, LinearCurve, SummedCurve
+from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.numerical import RepeatedCurve, SampledCurve
+from skdpdyn.privacy.renyi import LargestCurve, SummedCurve
 from skdpdyn.privacy.schedules import cooled
 from skdpdyn.privacy.serialization import TYPES, from_dict, to_dict
 

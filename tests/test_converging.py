@@ -33,7 +33,8 @@ from skdpdyn.privacy import (
     last_iterate,
 )
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
-from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve, RenyiDP
+from skdpdyn.privacy.guarantees import GaussianDP, LinearCurve
+from skdpdyn.privacy.renyi import RenyiDP
 from skdpdyn.privacy.rounded import RoundedCurve
 from skdpdyn.privacy.schedules import theorem4_schedule
 from skdpdyn.solvers import NoisyGD

@@ -31,15 +31,9 @@ from skdpdyn.privacy import (
 )
 from skdpdyn.privacy._numerics import gdp_log_delta
 from skdpdyn.privacy.filters import Filter
-from skdpdyn.privacy.guarantees import (
-    Guarantee,
-    LinearCurve,
-    SummedCurve,
-    composed,
-    gdp_mu,
-    largest,
-)
+from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, composed, gdp_mu
 from skdpdyn.privacy.numerical import RepeatedCurve
+from skdpdyn.privacy.renyi import SummedCurve, largest
 from skdpdyn.privacy.rounded import rounded
 from skdpdyn.privacy.words import mu_in_words
 

@@ -24,8 +24,9 @@ from skdpdyn.privacy import (
     selection,
     subsampling,
 )
-from skdpdyn.privacy.guarantees import LargestCurve, LinearCurve
-from skdpdyn.privacy.mechanisms import log_inverse_gamma
+from skdpdyn.privacy.guarantees import LinearCurve
+from skdpdyn.privacy.releases import log_inverse_gamma
+from skdpdyn.privacy.renyi import LargestCurve
 
 LAWS = [(mean, shape) for mean in (1.5, 10.0, 80.0) for shape in (0.0, 0.5, 1.0, 4.0, math.inf)]
 

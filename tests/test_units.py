@@ -37,9 +37,10 @@ from skdpdyn.privacy import (
     to_json,
 )
 from skdpdyn.privacy.accountants.contraction import ContractedDP
-from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, checked_guarantee, composed, largest
+from skdpdyn.privacy.guarantees import Guarantee, LinearCurve, checked_guarantee, composed
 from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.numerical import SampledGaussian, TruncatedGaussian
+from skdpdyn.privacy.renyi import largest
 from skdpdyn.privacy.rounded import RoundedDP, rounded
 
 DELTA = 1e-6
@@ -125,7 +126,7 @@ PURE = ApproximateDP(0.5, 1e-8, unit="household")
 TRIALS = Selection(trial=GAUSSIAN, expected_trials=3, shape=1.0)
 CARRIED = {
     "skdpdyn.privacy.guarantees.composed": lambda: composed([GAUSSIAN, PURE]),
-    "skdpdyn.privacy.guarantees.largest": lambda: largest([GAUSSIAN, GAUSSIAN]),
+    "skdpdyn.privacy.renyi.largest": lambda: largest([GAUSSIAN, GAUSSIAN]),
     "skdpdyn.privacy.guarantees.checked_guarantee": lambda: checked_guarantee(GAUSSIAN, "cost"),
     "skdpdyn.privacy.rounded.rounded": lambda: rounded(GAUSSIAN, 1e-9),
     "skdpdyn.privacy.accountants.selection.selection": lambda: selection(TRIALS),
@@ -155,7 +156,7 @@ def test_every_function_that_makes_a_guarantee_of_others_is_known():
                 found.add(f"{module.__name__}.{name}")
     unknown = {name for name in found - CARRIED.keys() if not name.startswith(FROM_RECORDS)}
     assert not unknown
-    assert {"skdpdyn.privacy.guarantees.largest", "skdpdyn.privacy.rounded.rounded"} <= found
+    assert {"skdpdyn.privacy.renyi.largest", "skdpdyn.privacy.rounded.rounded"} <= found
 
 
 def test_every_way_to_spend_says_for_whom():

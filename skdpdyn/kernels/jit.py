@@ -133,10 +133,10 @@ class _Cache(FunctionCache):
         except RuntimeError as error:  # no machine code: a callback of LLVM's was interrupted
             raise KeyboardInterrupt from error
         except OSError as error:  # a full disk, a directory that is gone
-            _say_that_nothing_is_cached(error.strerror)
+            _say_that_nothing_iscached(error.strerror)
 
 
-def _say_that_nothing_is_cached(reason: str | None) -> None:
+def _say_that_nothing_iscached(reason: str | None) -> None:
     """Warn once; the warning depends on the file system and not on records."""
     if _SAID in os.environ:
         return
@@ -150,20 +150,20 @@ def _say_that_nothing_is_cached(reason: str | None) -> None:
     )
 
 
-def _cached(function: Callable, **options) -> Any:
+def cached(function: Callable, **options) -> Any:
     """Return the function as numba compiles it, with a disk cache where there can be one."""
     compiled = numba.njit(**(_OPTIONS | options))(function)
     if not numba.config.DISABLE_JIT:
         try:
             compiled._cache = _Cache(function)
         except (RuntimeError, OSError):  # "no locator available": no directory can be written
-            _say_that_nothing_is_cached("no directory for it can be written")
+            _say_that_nothing_iscached("no directory for it can be written")
     return compiled
 
 
 def _compiled(function: Callable, signature: Any, **options) -> Any:
     """Return the function compiled for one signature and no other."""
-    compiled = _cached(function, **options)
+    compiled = cached(function, **options)
     if not numba.config.DISABLE_JIT:
         with no_collections():
             compiled.compile(signature)
@@ -173,12 +173,12 @@ def _compiled(function: Callable, signature: Any, **options) -> Any:
 
 def inner(function: Callable) -> Any:
     """Decorate functions that only other kernels call: typed where they are used."""
-    return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def inlined(function: Callable) -> Any:
     """Decorate short functions as `inner` does, copied to where they are called."""
-    return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+    return cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
 def merged(function: Callable) -> Any:
@@ -186,12 +186,12 @@ def merged(function: Callable) -> Any:
 
     Every function is compiled whole, with all that it calls: a chain of ten costs ten times.
     """
-    return _cached(function, inline="always")
+    return cached(function, inline="always")
 
 
 def strict(function: Callable) -> Any:
     """Decorate functions as `inner` does, but keep IEEE 754 arithmetic in the order written."""
-    return _cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)
+    return cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)
 
 
 def entry(signature: Any, **options: Any) -> Callable:
@@ -201,45 +201,6 @@ def entry(signature: Any, **options: Any) -> Callable:
     disk cache.
     """
     return lambda function: _compiled(function, signature, **options)
-
-
-class WhenReady:
-    """A kernel that plain numpy can stand in for: compiled only where that pays.
-
-    Its arithmetic is IEEE 754's in the order written, so that numpy can repeat it to the bit.
-
-    Parameters
-    ----------
-    function : callable
-        The kernel.
-    signature : numba signature
-        Its types.
-    """
-
-    def __init__(self, function: Callable, signature: Any) -> None:
-        self.function = function
-        self._signature = signature
-        self._compiled: Any = None
-        self._was_looked_for = bool(numba.config.DISABLE_JIT)
-
-    def found(self, worthwhile: bool) -> Any:
-        """Return the kernel if it is in memory or on disk, or worth a compilation; else None."""
-        if self._compiled is not None or numba.config.DISABLE_JIT:
-            return self._compiled
-        if worthwhile or not self._was_looked_for:
-            self._was_looked_for = True
-            kernel = _cached(self.function, fastmath=False)
-            if worthwhile or self._is_stored(kernel):
-                with no_collections():
-                    kernel.compile(self._signature)
-                kernel.disable_compile()
-                self._compiled = kernel
-        return self._compiled
-
-    def _is_stored(self, kernel):
-        """Return whether compiled code of the kernel is on disk."""
-        load = getattr(kernel._cache, "load_overload", None)
-        return load is not None and load(self._signature, kernel.targetctx) is not None
 
 
 def component(signature: Any) -> Callable:

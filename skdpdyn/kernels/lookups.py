@@ -7,8 +7,9 @@ Nothing is reassociated nor contracted, and a row's sums are of its own cells al
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.jit import WhenReady, readonly, writable
+from skdpdyn.kernels.jit import readonly, writable
 from skdpdyn.kernels.products import WIDE, write_lengths
+from skdpdyn.kernels.ready import WhenReady
 
 
 def _write_codes(X, edges, missing, codes):

@@ -11,7 +11,8 @@ Some rows at a time are turned, so that one number of each of them is in one vec
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.jit import WhenReady, readonly, strict, writable
+from skdpdyn.kernels.jit import readonly, strict, writable
+from skdpdyn.kernels.ready import WhenReady
 from skdpdyn.kernels.vectors import filled, load, multiply_then_add, store, total
 
 WIDE = 32  # rows that are turned at a time

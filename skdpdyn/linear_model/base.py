@@ -51,13 +51,13 @@ def _is_plain(model, X):
 
 
 class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
-    """Base of all estimators: the fit, raw predictions, and the display.
+    """Base of all estimators: fit, raw predictions and display.
 
     To add an estimator, derive from `PrivateLinearClassifier` or `PrivateLinearRegressor`, and name
     its `Family` as the class attribute ``family``.
 
-    A fit goes through few hands: ``read`` checks X and y, `plan` finds what the budget pays for,
-    and `fit` buys it, has the solver run its record, and publishes what was learnt.
+    A fit has three steps: ``read`` checks X and y, `plan` decides what the budget pays for, and
+    `fit` buys it, lets the solver run its record, and publishes the result.
 
     Attributes
     ----------
@@ -94,36 +94,36 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
     solver_ : str
         Name of the solver that ran.
     conditioning_ : FittedConditioning or None
-        The released map of rows: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are
-        ``X @ coef_.T + intercept_`` for rows that the map does not shorten: those of norm at most
+        The released preprocessing: ``mean``, ``weights``, ``norm``, ``radius``. Raw predictions are
+        ``X @ coef_.T + intercept_`` for rows that are not scaled down: those of norm at most
         ``radius`` whose norm after ``weights`` is at most ``norm``. Longer rows, and all sparse
         rows, are scaled to that norm. None: rows are scaled into the ball of radius ``data_norm``.
     silent_columns_ : dict
-        Columns that tell nothing, and what shows it of what was bought: free of charge.
+        Columns without information, by name, with what shows it among the released numbers.
     ranges_ : ndarray of shape (n_features, 2) or None
-        Ranges of the columns, public once they are bought: ``coef_`` is in units of X inside them,
-        and predictions clip to them. ``conditioning_`` is of columns brought to [-1, 1] by them.
-        None: rows are taken as they are.
+        Ranges of the columns, public once they are bought. ``coef_`` is in units of X inside them,
+        predictions clip to them, and ``conditioning_`` applies to columns scaled to [-1, 1] by
+        them. None: rows are used as they are.
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``, public.
     rows_of_a_person_ : int or None
-        After ``fit(equal_rows=True)`` the ``max_rows_per_person``, by whose inverse each row
-        weighs. None: rows weigh 1/k.
+        After ``fit(equal_rows=True)``, the ``max_rows_per_person`` that weights of rows are the
+        inverse of. None: rows weigh 1/k.
     privacy_unit_ : str
-        Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
+        The unit of ``privacy_``: "record", or "person" after a fit with ``groups``.
     bought_ : dict of str to float
-        Facts that were bought because they were not given, "classes" for one, and the part of mu^2
+        Facts that were bought because they were not given, such as "classes", and the part of mu^2
         that each took.
     schema_ : Schema
-        All facts of the table, given or bought, with the releases that they came from: a fit that
-        takes it as ``schema`` buys none.
+        All facts of the table, given or bought, with the releases that they came from. A fit with
+        it as ``schema`` buys none.
     leaks_ : tuple of str
-        Leaks that ``privacy_`` does not cover, such as a seed, or labels or bounds taken from y;
-        empty if there are none. Leaks of what parameters were given are among them.
+        What ``privacy_`` does not cover, such as a seed, or labels or bounds taken from y, also in
+        models passed as parameters; empty if there is nothing.
     sources_ : tuple of Source
-        Models that parameters were given, or were given a part of, such as a ``start``, and
-        releases that the facts of a ``schema`` came from: each with
-        its own guarantee, which ``privacy_`` does not contain. `total_privacy` names them.
+        Models that were passed as parameters, such as ``start``, and releases that the facts of
+        ``schema`` came from. Each has its own guarantee, which ``privacy_`` does not include.
+        `total_privacy` names them.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -198,89 +198,88 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         delta : float or "auto", default="auto"
             Probability of a larger loss, in (0, 1). "auto": 1/n^2.
         alpha : float or "auto", default="auto"
-            Strength of the L2 penalty on the mean loss, >= 0: scikit-learn's alpha is n times this
-            one, and its C is 1/(n alpha), for rows as they are (``conditioning=None``). On mapped
-            rows it is in units of these, and has no counterpart there. The intercept is penalised
-            too. "auto": too weak to be felt within the training time.
+            Strength of the L2 penalty on the mean loss, >= 0; the intercept is penalized, too.
+            Without conditioning (``conditioning=None``), scikit-learn's ``alpha`` is n times this
+            one, and its ``C`` is 1/(n alpha). With conditioning the penalty applies to preprocessed
+            rows, and has no counterpart in scikit-learn. "auto": so weak that it has no effect
+            within the training time.
         bounds : "auto", pairs, dict or None, default="auto"
-            Ranges of the columns of dense rows: values beyond count as the nearer end, and columns
-            are trained on in [-1, 1]. "auto": up to 7 % of the budget buys them where it also buys
-            a map of rows (``conditioning``) and records are enough: whatever the units of X,
-            nothing has to be known of it. A ``start`` lends its own. Public bounds, one pair for
-            all columns, one a column, or one for each column name, cost nothing; those of columns
-            that a dict leaves out are bought. Do not take them from the data. Without an intercept
-            they are widened, so that 0 is in their middle. None: rows are taken as they are, within
-            ``data_norm``. "auto" means None where ``data_norm`` or ``conditioning`` is given, for
-            sparse rows, and for solvers that buy no map.
+            Ranges of the columns of dense rows. Values outside are clipped, and columns are scaled
+            to [-1, 1] for training. Public bounds cost nothing: one pair for all columns, one for
+            each column, or a dict by column name. A dict's missing columns are bought. Do not take
+            bounds from the data. "auto": up to 7 % of the budget buys them, if it also buys
+            ``conditioning`` and there are enough records; ``start`` passes on its own. "auto" means
+            None if ``data_norm`` or ``conditioning`` is given, for sparse rows, and for solvers
+            without conditioning. Without an intercept ranges are widened to be symmetric around 0.
+            None: rows are used as they are, within ``data_norm``.
         data_norm : float or "auto", default="auto"
-            Public bound on the Euclidean norm of a row: longer rows are scaled down to it. Do not
-            take it from the data. "auto": the root of the number of columns within ``bounds``,
-            which rows in [-1, 1] never exceed. Without bounds, where a typical length is bought of
-            the rows (dense rows with ``conditioning``), s/50 times that root if this is more, s
-            the strength of `skdpdyn.core.rules`; ``clip`` and ``intercept_scaling`` stay in units
-            of the root. Elsewhere 1. There the noise is in proportion to it, so a typical norm
-            serves better than the largest.
+            Public bound on the Euclidean norm of a row. Longer rows are scaled down to it. Do not
+            take it from the data. "auto": the square root of the number of columns with ``bounds``,
+            which rows in [-1, 1] never exceed. Without bounds: if a typical norm is bought (dense
+            rows with ``conditioning``), the larger of this root and s/50 times the root, where s is
+            the strength of `skdpdyn.core.rules`, while ``clip`` and ``intercept_scaling`` stay in
+            units of the root; otherwise 1. In the last case noise is proportional to it, so a
+            typical norm is better than the largest.
         start : fitted linear model, tuple (coef, intercept) or None, default=None
-            Where training starts, in units of X and y: a private model, which is paid for by a
-            guarantee of its own (`total_privacy` names it; of the same records, both are charged),
-            or coefficients of the shape of ``coef_``, which by your word are public. A model that
-            is not private is a leak, with a warning. With few records training is then shorter,
-            and the penalty pulls towards it. None: the base rate, where it is bought, or 0.
+            Where training starts, in units of X and y. A private model is covered by its own
+            guarantee: `total_privacy` names it, and adds it for the same records. Coefficients of
+            the shape of ``coef_`` count as public on your word. A model that is not private is a
+            leak, with a warning. With few records, training from a start is shorter, and the
+            penalty pulls towards it. None: the base rate, if it is bought, or 0.
         clip : float or "auto", default="auto"
             Bound on the norm of one record's loss gradient, in units of ``data_norm``. The clipped
             gradient is the gradient of another convex loss, so every privacy bound holds. "auto": a
-            function of the shape of X and the budget, by the estimator's family.
+            function of the shape of X and the budget, defined by the estimator's family.
         fit_intercept : bool, default=True
-            Whether to learn an intercept. Without one, targets that are numbers are scaled but not
-            centred.
+            Whether to learn an intercept. Without one, numeric targets are scaled but not centred.
         intercept_scaling : float or "auto", default="auto"
-            Constant of the column that carries the intercept; it counts in the norm of a row.
-            "auto": a quarter of ``data_norm``.
+            Value of the constant column for the intercept. It counts in the norm of a row. "auto":
+            a quarter of ``data_norm``.
         conditioning : "auto", None or FittedConditioning, default="auto"
-            Whether to spend a part of the budget first on a centre, column weights (with many
-            records a matrix) and a bound on norms. They give all directions of the rows a similar
-            scale. ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of mapped rows of
-            norm 1 (the latter two divided by ``data_norm``). "auto": spend a tenth to a fifth of
-            mu^2 if ``solver`` leaves its steps to "auto" and records are enough: 134 at epsilon 1
-            and 1,529 at 0.1 (59 and 692 under "add_remove"). The ``conditioning_`` of an earlier
-            fit costs nothing, and a ``start`` that has one lends it. None: train on the rows as
-            they are.
+            Private preprocessing: a part of the budget buys a centre, column weights (with many
+            records a matrix) and a bound on norms, which bring all directions of the rows to a
+            similar scale. ``alpha``, ``clip`` and ``intercept_scaling`` are then in units of
+            preprocessed rows of norm 1 (the latter two divided by ``data_norm``). "auto": spend a
+            tenth to a fifth of mu^2 if ``solver`` has ``n_steps="auto"`` and there are enough
+            records: 134 at epsilon 1 and 1,529 at 0.1 (59 and 692 under "add_remove"). The
+            ``conditioning_`` of an earlier fit costs nothing, and a ``start`` passes on its own.
+            None: train on the rows as they are.
         solver : "auto", str or Solver, default="auto"
-            The algorithm. "auto": full-batch noisy gradients, "noisy_gd". Or a key of
+            The algorithm. "auto": full-batch noisy gradient descent, "noisy_gd". Otherwise a key of
             `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
             ``NoisyGD(n_steps=200)``.
         bound : str, default="tightest"
-            The privacy bound to calibrate by: "tightest" of all that hold, or a key of
-            `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". One whose hypotheses fail is
-            refused.
+            The privacy bound that noise is calibrated by: "tightest" for the smallest that holds,
+            or a key of `skdpdyn.privacy.ACCOUNTANTS`, such as "last_iterate". A bound whose
+            hypotheses fail is refused.
         adjacency : {"replace_one", "add_remove"}, default="replace_one"
             Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
         max_rows_per_person : int or "auto", default="auto"
-            Public limit on the rows of one person that a fit with ``groups`` uses. From a person
-            with more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100
-            million persons. "objective_perturbation" costs more the higher the limit is, and needs
-            a number.
+            Public limit on the rows of one person that a fit with ``groups`` uses. If a person has
+            more rows, that many are used, evenly spaced. "auto": 100, or fewer for more than 100
+            million persons. "objective_perturbation" costs more for a higher limit, and needs a
+            number.
         weight_bounds : tuple (low, high) or None, default=None
-            Public bounds of the weights that ``fit`` is given as ``sample_weight``, such as the
-            inverse probability of being in a survey's sample. A weight must follow from its own
-            record: one that was raked, normalised or fitted depends on other records, which no
-            guarantee covers. Records weigh w/high, weights beyond the bounds as these; 0.5 % of
-            mu^2 buys the sum of all weights. The larger high is to the mean weight, the more noise.
-            None: ``sample_weight`` is refused.
+            Public bounds of the ``sample_weight`` that is passed to ``fit``, such as inverse
+            sampling probabilities of a survey. A weight must follow from its own record: weights
+            that were raked, normalized or fitted depend on other records, which no guarantee
+            covers. Weights are clipped to the bounds and divided by ``high``; 0.5 % of mu^2 buys
+            their sum. The larger ``high`` is relative to the mean weight, the more noise. None:
+            ``sample_weight`` is refused.
         schema : Schema or None, default=None
-            Public facts in one value, a `skdpdyn.Schema`, in place of the parameters of the same
-            names that are "auto" or None.
+            Public facts in one `skdpdyn.Schema`. It replaces the parameters of the same names that
+            are "auto" or None.
         random_state : None or int, default=None
-            None: the noise comes from fresh entropy and a cryptographic generator. An int repeats
-            the noise, so the fit is not private: use it for tests.
+            None: noise comes from fresh entropy and a cryptographic generator. An int repeats the
+            noise, so the fit is not private: use it for tests.
         n_jobs : int, default=None
-            Number of threads. None: as many as scikit-learn's OpenMP would take, see
-            ``OMP_NUM_THREADS``, each with a million numbers of X at least. -1: all processors. The
+            Number of threads. None: as many as scikit-learn's OpenMP would use, see
+            ``OMP_NUM_THREADS``, each with at least a million numbers of X. -1: all processors. The
             result does not depend on it.
         verbose : int, default=0
-            Whether to print the plan before training, then progress and the time left, with tqdm if
-            it is installed. Nothing printed is computed from the records. The time of a step may
-            depend on them, and no guarantee covers it.
+            Whether to print the plan before training, then progress and the remaining time, with
+            tqdm if it is installed. Nothing that is printed is computed from the records, but the
+            time of a step may depend on them, and no guarantee covers it.
         """
         self.epsilon = epsilon
         self.delta = delta
@@ -349,8 +348,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Returns
         -------
         Guarantee
-            Equal to ``privacy_`` after such a fit of records; by persons, but for its unit. Labels
-            that are left to "auto" count as bought, as whole numbers are.
+            Equal to ``privacy_`` after such a fit, except for the unit of a fit with ``groups``.
+            Labels with ``classes="auto"`` count as whole numbers, which are bought.
 
         Raises
         ------
@@ -443,30 +442,30 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Rows
-            Finite rows. Those longer than ``data_norm`` are scaled down to it. Of a memory map in C
-            order, of float64 or float32, no copy is made.
+            Finite rows. Rows longer than ``data_norm`` are scaled down to it. A memory map in C
+            order, of float64 or float32, is not copied.
         y : array-like of shape (n_samples,) or None, default=None
-            Targets. None where ``X`` is a source of rows, which has them.
+            Targets. None if ``X`` is a source of rows, which contains them.
         groups : array-like of shape (n_samples,), default=None
-            Id of the person that each row belongs to: integers or strings. The guarantee is then
-            for a whole person with all rows and labels, whatever their number: a row of a person
-            with k rows has weight 1/k, and at most ``max_rows_per_person`` of them are used. So
-            predictions are those of a mean person, not of a mean row (``estimand`` of classifiers).
-            ``n_samples_`` is the number of persons, which is public; the number of rows is not.
-            None: every row is a record by itself. A source of rows takes none.
+            Id of the person that each row belongs to: integers or strings. The guarantee then holds
+            for a whole person, whatever the number of their rows and labels (user-level privacy). A
+            row of a person with k rows has weight 1/k, and at most ``max_rows_per_person`` of them
+            are used. So predictions are those of an average person, not of an average row (see
+            ``estimand`` of classifiers). ``n_samples_``, the number of persons, is public; the
+            number of rows is not. None: every row is a record. A source of rows accepts no groups.
         unit : str or None, default=None
-            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
+            What ``groups`` identifies, as the guarantee names it, such as "household". None:
             "person", or without ``groups`` "record".
         equal_rows : bool, default=False
-            Whether each row weighs 1/max_rows_per_person, the parameter, a number then, and not
-            1/k, which would bend what differs by the number of rows.
+            Whether each row has weight 1/``max_rows_per_person``, which then has to be a number,
+            instead of 1/k. Weights of 1/k bias what depends on the number of rows.
         **not_taken : dict
-            ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
+            ``sample_weight``, a number for each row, with ``weight_bounds``. Nothing else.
 
         Returns
         -------
         self : object
-            The fitted estimator. If an error is raised, the estimator is left as it was before.
+            The fitted estimator. After an error the estimator is as it was before.
 
         Raises
         ------
@@ -652,31 +651,32 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
-    """Base of the classifiers: class labels, public or taken from y with a warning.
+    """Base of the classifiers.
 
     Parameters
     ----------
     classes : "auto", "from_y" or array-like of shape (n_classes,), default="auto"
         The labels that can occur; 0, 1, ... inside meta-estimators that encode them, such as
-        ``VotingClassifier``. Records of other labels weigh nothing, of which noisy counts warn
-        where the base rate is bought. "auto": flags are False and True. Of whole numbers, noisy
-        counts tell the classes, and serve as the base rate: the first of [0, 1], [-1, 1] and [1, 2]
-        outside of which none stands out, or those from -1 to 255 that do, of a model of two classes
-        the two commonest. A ``start`` lends its own. Labels of text, and those of records too few
-        for that (below 830 at epsilon 1 and 9,117 at 0.1), are taken from y, with a
-        PrivacyLeakWarning, as "from_y" does.
+        ``VotingClassifier``. Records with other labels have weight 0; if the base rate is bought,
+        noisy counts warn of them. "auto": the classes of booleans are False and True. Whole-number
+        labels are found by noisy counts, which also give the base rate: [0, 1], [-1, 1] or [1, 2]
+        if no other label stands out of the noise, otherwise the labels from -1 to 255 that do (the
+        two most common ones in models of two classes). ``start`` passes on its own. Text labels,
+        and labels of too few records (below 830 at epsilon 1 and 9,117 at 0.1), are taken from y
+        with a PrivacyLeakWarning, as with "from_y".
     class_weight : dict, "private" or None, default=None
-        Public weights of the classes by label; absent labels weigh 1. Weights are divided by the
-        largest, so no record counts more than 1. The noise stays as it is: raise the budget where
-        it hides the smaller weights. "private": weights in inverse proportion to noisy counts,
-        which cost 0.01 of mu^2. "balanced" is refused, because it counts private labels without
-        noise.
+        Public weights of the classes by label; classes without an entry weigh 1. Weights are
+        divided by the largest, so no record counts more than 1. The noise stays the same: raise the
+        budget if it hides the classes with small weights. "private": weights in inverse proportion
+        to noisy counts, which cost 0.01 of mu^2. "balanced" is refused, because it counts private
+        labels without noise.
 
     estimand : {"persons", "rows"}, default="persons"
-        Whose predictions are right after a fit with ``groups``. "persons": those of a mean person,
-        whose k rows weigh 1/k; risks of all rows do not add up to what happens where persons with
-        many rows have another rate. "rows": those of a mean row, of at most ``max_rows_per_person``
-        a person, which must be a number: a further 5 % of mu^2 moves the intercept.
+        What predictions estimate after a fit with ``groups``. "persons": the risk of an average
+        person, whose k rows weigh 1/k. Risks of all rows then do not add up to the number of events
+        if persons with many rows have another rate. "rows": the risk of an average row, of at most
+        ``max_rows_per_person`` per person, which has to be a number. A further 5 % of mu^2 moves
+        the intercept.
 
     Attributes
     ----------
@@ -773,12 +773,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+            Rows, preprocessed as in fit.
 
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, or (n_samples, n_classes)
-            For two classes positive for the second one, as scikit-learn has it.
+            For two classes positive for the second one, as in scikit-learn.
         """
         raw = self._raw_predictions(X)
         if raw.shape[1] == 1:
@@ -792,7 +792,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+            Rows, preprocessed as in fit.
 
         Returns
         -------
@@ -825,25 +825,25 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):
 
 
 class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
-    """Base of the regressors: targets within public bounds, or taken from y with a warning.
+    """Base of the regressors.
 
     Parameters
     ----------
     target_bounds : tuple (low, high), "auto" or "from_y", default="auto"
-        Public bounds of the target; targets beyond count as the nearer end. "auto": 0.2 to 1 % of
-        mu^2, of few records up to 10 %, buy a range that nearly all targets are in; a ``start``
-        lends its own. Those of records too few for that (below 830 at epsilon 1 and 9,117 at 0.1)
-        are taken from y, with a PrivacyLeakWarning, as "from_y" does.
+        Public bounds of the target; targets outside are clipped. "auto": 0.2 to 1 % of mu^2, up to
+        10 % with few records, buy a range that contains nearly all targets; ``start`` passes on its
+        own. With too few records (below 830 at epsilon 1 and 9,117 at 0.1) they are taken from y
+        with a PrivacyLeakWarning, as with "from_y".
 
     Attributes
     ----------
     target_bounds_ : tuple (low, high)
         The bounds used.
     mean_std_ : float
-        Of models of means on mapped rows with an intercept: by how much the mean of predictions of
-        the training rows may differ from that of their targets, by noise and by what limits on
-        targets hide. There is a warning where it is above a tenth of the distance of that mean to
-        the nearer of ``target_bounds_``.
+        How far the mean prediction of the training rows may be from the mean of their targets,
+        because of noise and of clipped targets; only for models of means with conditioning and an
+        intercept. A warning says if it is above a tenth of the distance of that mean to the nearer
+        of ``target_bounds_``.
     huber_width_ : float
         With ``loss="huber"``: the residual, in units of y, from which on the loss is linear.
 
@@ -940,7 +940,7 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; mapped into the ball of radius ``data_norm`` as they were in fit.
+            Rows, preprocessed as in fit.
 
         Returns
         -------

@@ -33,7 +33,8 @@ from skdpdyn.model_selection._trials import largest_mu, number_of_trials, run_tr
 from skdpdyn.privacy import Budget, Composition, GaussianDP, Selection
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import checked_choice, checked_number
-from skdpdyn.privacy.guarantees import Guarantee, largest
+from skdpdyn.privacy.guarantees import Guarantee
+from skdpdyn.privacy.renyi import largest
 from skdpdyn.training.base import (
     PrivateEstimatorMixin,
     all_or_nothing,

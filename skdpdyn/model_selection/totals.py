@@ -36,8 +36,9 @@ from skdpdyn.model_selection._steps import (
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_flag, has_own, is_auto
 from skdpdyn.privacy.display import Document, Shown, whose
-from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed, largest
+from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed
 from skdpdyn.privacy.ledger import plans_pipelines
+from skdpdyn.privacy.renyi import largest
 from skdpdyn.privacy.report import attackers_reach
 from skdpdyn.training.sources import Source, given_to, key_of, leaks_of
 from skdpdyn.training.targets import listed

@@ -18,25 +18,23 @@ from skdpdyn.privacy.accountants.perturbation import PerturbedObjectiveDP
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.calibration import calibrate, least_noise, most_steps
 from skdpdyn.privacy.filters import Filter
-from skdpdyn.privacy.guarantees import Adjacency, ApproximateDP, GaussianDP, RenyiDP
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP
 from skdpdyn.privacy.laplace import LaplaceDP
 from skdpdyn.privacy.ledger import Ledger
 from skdpdyn.privacy.mechanisms import (
     Composition,
     CyclicBatches,
     Gaussian,
-    Laplace,
     NoisyGradientDescent,
     OnePass,
-    PerturbedObjective,
-    PerturbedOutput,
     PoissonSubsampled,
-    Selection,
     Vocabulary,
     WithoutReplacement,
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP
+from skdpdyn.privacy.releases import Laplace, PerturbedObjective, PerturbedOutput, Selection
+from skdpdyn.privacy.renyi import ApproximateDP, RenyiDP
 from skdpdyn.privacy.report import Assumed, check_report, privacy_report
 from skdpdyn.privacy.serialization import from_json, to_json
 

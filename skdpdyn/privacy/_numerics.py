@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy._types import Array, Floats
@@ -262,40 +262,6 @@ def smallest_safe(
         middle = (candidate + last) / 2
         last, candidate = (last, middle) if is_safe(middle) else (middle, candidate)
     return candidate
-
-
-LOG_EXCESS_ORDERS = np.linspace(math.log(1e-9), math.log(1e15), 241)
-_COARSE = 8  # every eighth point of the grid is tried first
-
-
-def best_order(function: Callable[..., Any]) -> tuple[float, float]:
-    """Return the best order - 1 and the minimum of a function of it: of a wide grid, and refined.
-
-    (order - 1) times a Renyi divergence is convex in the order, so that what is minimised has a
-    single valley; where a curve is not that of a divergence, the value at any order is a bound
-    still.
-    """
-
-    def least_of(grid: Array) -> Any:
-        values = np.broadcast_to(function(np.exp(grid)), grid.shape)
-        best = int(np.nanargmin(values))
-        ends = grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)]
-        return (math.exp(grid[best]), values[best]), *ends
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        _, low, high = least_of(LOG_EXCESS_ORDERS[::_COARSE])
-        least, *span = least_of(
-            LOG_EXCESS_ORDERS[(low <= LOG_EXCESS_ORDERS) & (high >= LOG_EXCESS_ORDERS)]
-        )
-        refined = optimize.minimize_scalar(
-            lambda log_excess: function(np.exp(log_excess)),
-            bounds=span,
-            method="bounded",
-            options={"xatol": 1e-10},
-        )
-    if not least[1] <= refined.fun:  # NaN: of a curve beyond doubles
-        least = math.exp(refined.x), refined.fun
-    return least[0], float(least[1])
 
 
 _TRIED = np.geomspace(1e-3, 700.0, 48)  # epsilons, from the smallest on

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.filters import Filter
-from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, check_alike, composed, largest
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, check_alike, composed
+from skdpdyn.privacy.renyi import largest
 from skdpdyn.privacy.serialization import to_dict
 
 Part: TypeAlias = tuple[str, str]

@@ -12,14 +12,8 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.checks import as_float, checked_choice, quoted
 from skdpdyn.privacy.fields import Checked, number
-from skdpdyn.privacy.guarantees import (
-    ApproximateDP,
-    GaussianDP,
-    Guarantee,
-    RenyiDP,
-    check_alike,
-    gdp_mu,
-)
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, check_alike, gdp_mu
+from skdpdyn.privacy.renyi import ApproximateDP, RenyiDP
 
 # shares of the cap, exact: of the divergence, and of the probability of failures
 Shares: TypeAlias = tuple[Any, Any]

@@ -15,16 +15,11 @@ from skdpdyn.privacy.checks import MAX_STEPS, checked_count, checked_number, quo
 from skdpdyn.privacy.fields import Checked, Count, Failure, number
 from skdpdyn.privacy.guarantees import (
     Adjacency,
-    ApproximateDP,
-    Curve,
     GaussianDP,
     Guarantee,
     Neighbours,
-    RenyiDP,
-    SummedCurve,
     Unit,
     Wrapped,
-    adjacency_of,
     check_alike,
     composes_numerically,
     dp_accounting,
@@ -43,6 +38,7 @@ from skdpdyn.privacy.loss_grids import (
     split,
     tilted,
 )
+from skdpdyn.privacy.renyi import ApproximateDP, Curve, RenyiDP, SummedCurve, adjacency_of
 from skdpdyn.privacy.sampled import Noise, Sampled, SampledCurve
 from skdpdyn.privacy.stored import stored, stored_part
 

@@ -15,8 +15,9 @@ import numpy as np
 from skdpdyn.privacy._numerics import gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.fields import Checked, Tame
-from skdpdyn.privacy.guarantees import Curve, GaussianDP, Guarantee, RenyiDP, Whole, Wrapped
+from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, Whole, Wrapped
 from skdpdyn.privacy.mixtures import ProfileMixture
+from skdpdyn.privacy.renyi import Curve, RenyiDP
 from skdpdyn.privacy.stored import stored, stored_part
 
 _REACH = 20.0  # in units of mu/2, of the epsilon of one side

@@ -7,9 +7,10 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.guarantees import LinearCurve, RenyiDP
+from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.mechanisms import CyclicBatches, OnePass, check_computable, check_index
 from skdpdyn.privacy.needs import Needs
+from skdpdyn.privacy.renyi import RenyiDP
 
 
 @accountant(

@@ -8,9 +8,10 @@ import numpy as np
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.guarantees import LinearCurve, RenyiDP
+from skdpdyn.privacy.guarantees import LinearCurve
 from skdpdyn.privacy.mechanisms import NoisyGradientDescent
 from skdpdyn.privacy.needs import Needs
+from skdpdyn.privacy.renyi import RenyiDP
 
 
 @accountant(

@@ -16,22 +16,11 @@ from skdpdyn.privacy._numerics import (
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.fields import Checked, Cost, Count, Flag, Tame
-from skdpdyn.privacy.guarantees import (
-    Adjacency,
-    ApproximateDP,
-    GaussianDP,
-    Guarantee,
-    Neighbours,
-    RenyiDP,
-    Unit,
-)
+from skdpdyn.privacy.guarantees import Adjacency, GaussianDP, Guarantee, Neighbours, Unit
 from skdpdyn.privacy.laplace import LaplaceDP
-from skdpdyn.privacy.mechanisms import (
-    Laplace,
-    PerturbedObjective,
-    PerturbedOutput,
-    check_computable,
-)
+from skdpdyn.privacy.mechanisms import check_computable
+from skdpdyn.privacy.releases import Laplace, PerturbedObjective, PerturbedOutput
+from skdpdyn.privacy.renyi import ApproximateDP, RenyiDP
 from skdpdyn.privacy.stored import stored, stored_part
 
 

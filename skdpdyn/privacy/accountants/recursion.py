@@ -11,9 +11,9 @@ from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
 from skdpdyn.privacy.fields import Checked, Count, Probability, number
-from skdpdyn.privacy.guarantees import RenyiDP
 from skdpdyn.privacy.mechanisms import WithoutReplacement, check_computable
 from skdpdyn.privacy.needs import Needs
+from skdpdyn.privacy.renyi import RenyiDP
 from skdpdyn.privacy.sampled import Noise
 from skdpdyn.privacy.stored import stored_part
 

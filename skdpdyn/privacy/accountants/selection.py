@@ -8,12 +8,12 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 
 from skdpdyn.exceptions import UnsupportedMechanismError
-from skdpdyn.privacy._numerics import best_order
 from skdpdyn.privacy._types import Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import Sharper, accountant
 from skdpdyn.privacy.fields import Checked, number
-from skdpdyn.privacy.guarantees import Curve, RenyiDP, Whole, adjacency_of, dp_accounting
-from skdpdyn.privacy.mechanisms import Selection, log_inverse_gamma
+from skdpdyn.privacy.guarantees import Whole, dp_accounting
+from skdpdyn.privacy.releases import Selection, log_inverse_gamma
+from skdpdyn.privacy.renyi import Curve, RenyiDP, adjacency_of, best_order
 from skdpdyn.privacy.stored import stored_part
 
 
