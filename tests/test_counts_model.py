@@ -13,7 +13,7 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 
-from skdpdyn import PrivatePoissonRegressor, PrivateRidge
+from skdpdyn import PrivateGAMRegressor, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.core.losses import poisson
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import opened
@@ -240,3 +240,22 @@ def test_what_is_public_of_counts():
     capped = PrivatePoissonRegressor(target_bounds=(0, 3), random_state=0)
     same = [capped.fit(X, counts).coef_ for counts in (y, np.clip(y, 0, 3))]
     np.testing.assert_array_equal(*same)
+
+
+@pytest.mark.parametrize("deviation", [2.0, 3.0])
+def test_exposures_that_differ_by_orders_do_not_hide_the_rate(deviation):
+    """Rates of the largest counts, beyond the bounds, are kept. Four seeds give .04 to .06 less D^2
+    for curves at a deviation of 2, .10 to .17 at 3, .002 for linear ones, and totals within 1.6 %.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (20_000, 3))
+    exposure = np.exp(rng.normal(0, deviation, len(X)))
+    rates = 0.3 * np.exp(X[:, 0])
+    counts = rng.poisson(exposure * rates)
+    best = d2_tweedie_score(counts / exposure, rates, sample_weight=exposure, power=1)
+    given = {"epsilon": 3.0, "bounds": (0, 1), "target_bounds": (0, 200), "random_state": 0}
+    models = PrivatePoissonRegressor(**given), PrivateGAMRegressor(loss="poisson", **given)
+    for model, lost in zip(models, (0.02, 0.1 if deviation < 3 else 0.25), strict=True):
+        model.fit(X, counts, exposure=exposure)
+        assert model.score(X, counts, exposure=exposure) > best - lost
+        assert model.predict(X, exposure).sum() == pytest.approx(counts.sum(), rel=0.05)

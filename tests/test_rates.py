@@ -50,7 +50,7 @@ def test_sensitivity(grouped, adjacency, monkeypatch):
             assert np.array_equal(scale, same)
             moved = np.linalg.norm((a - b) / scale) * part.noise_multiplier / factor
             most[name] = max(most.get(name, 0.0), moved)
-    bought = ["deciles of rates", "target scale", "base rate", "mean exposure"]
+    bought = ["deciles of rates", "mean exposure", "target scale", "base rate"]
     assert list(most) == [*bought, "limits", "sums", "squares"]
     assert max(most.values()) <= 1
     assert most["sums"] > 0.45

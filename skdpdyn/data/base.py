@@ -248,8 +248,11 @@ class Rows(ABC):
         """Return the same rows with the targets (y - centre) / scale."""
 
     @abstractmethod
-    def with_rate(self, rate: float, unit: float) -> "Rows":
-        """Return rows of counts with rates in units of ``rate``, residuals in units of ``unit``."""
+    def with_rate(self, rate: float, unit: float, most: float = math.inf) -> "Rows":
+        """Return rows of counts with rates in units of ``rate``, residuals in units of ``unit``.
+
+        Exposures above ``most``, in the units of these rows, count as that, at the same rates.
+        """
 
     @abstractmethod
     def weighted_by_class(self, weights: np.ndarray) -> "Rows":
@@ -626,9 +629,9 @@ class TargetsElsewhere(Rows):
         rows.ranges = ranges
         return rows
 
-    def with_rate(self, rate, unit):
+    def with_rate(self, rate, unit, most=math.inf):
         """See `Rows.with_rate`."""
-        rows = self._changed("with_rate", rate, unit)
+        rows = self._changed("with_rate", rate, unit, most)
         rows.common = self.common * rate / unit
         return rows
 

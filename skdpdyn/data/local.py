@@ -208,9 +208,10 @@ class LocalRows(Rows):
         """See `Rows.with_target`."""
         return self._with_each(lambda y: (y - centre) / scale)
 
-    def with_rate(self, rate: float, unit: float) -> "LocalRows":
+    def with_rate(self, rate: float, unit: float, most: float = math.inf) -> "LocalRows":
         """See `Rows.with_rate`."""
         rows = self._with_each(lambda y: y / rate) if rate != 1 else copy.copy(self)
+        rows.exposure = np.minimum(self.exposure, most / self.common)
         rows.common = self.common * rate / unit
         return rows
 

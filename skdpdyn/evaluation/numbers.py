@@ -19,7 +19,7 @@ from skdpdyn.evaluation.parts import Counted, NoisyPart
 from skdpdyn.evaluation.results import RateEvaluation, RegressionEvaluation
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_number, checked_pair
-from skdpdyn.training.counts import TARGET_SCALE, base_rate, shares_of_rate
+from skdpdyn.training.counts import base_rate, shares_of_rate
 from skdpdyn.training.facts import TargetRange
 from skdpdyn.training.targets import Numbers, exposures, numbers_of, residual_limit
 
@@ -226,8 +226,7 @@ def rates_of_model(
     exposure_of_all = None if has_exposure else 1 / unit
     shares = {
         DECILES: Share(0.15, 10 * SEARCH_RELEASES),
-        TARGET_SCALE: Share(0.01, SEARCH_RELEASES),
-        **shares_of_rate(0.02, has_exposure),
+        **shares_of_rate(0.02, Share(0.01, SEARCH_RELEASES), has_exposure),
     }
     if strength >= rules.FACTS_STRENGTH:
         shares |= {LIMITS: Share(0.06, (1 + (largest is None)) * SEARCH_RELEASES)}

@@ -39,7 +39,6 @@ from skdpdyn.inference.directions import (
 from skdpdyn.inference.scored import ScoredRows, bounded
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.training.counts import base_rate, shares_of_rate
-from skdpdyn.training.parts import TARGET_SCALE
 
 START = "class counts"
 DISPERSION = "mean square"
@@ -217,8 +216,8 @@ class CountLikelihood(CutLikelihood):
     @property
     def start_shares(self):
         """See `Likelihood`."""
-        of_rate = shares_of_rate(START_SHARE, self.has_exposure)
-        return {TARGET_SCALE: Share(START_SHARE, SEARCH_RELEASES)} | of_rate
+        scale = Share(START_SHARE, SEARCH_RELEASES)
+        return shares_of_rate(START_SHARE, scale, self.has_exposure)
 
     def start(self, rows, spending):
         """See `Likelihood.start`."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,12 @@ def loss_of_counts(target_bounds: tuple[float, float] | None) -> Loss:
 
 
 class Rate(NamedTuple):
-    """Released numbers of counts: the rate of a usual exposure, that of exposure 1, a scale."""
+    """Released numbers of counts: the rate of a usual exposure, that of exposure 1, a scale.
 
+    And the rows, whose largest exposures are cut.
+    """
+
+    rows: Any
     usual: float
     rate: float
     unit: float
@@ -59,16 +63,16 @@ class CountUnits(TargetUnits):
 
     def share(self, request):
         """See `Part.share`."""
-        shares = {}
         size = rules.rate_share(request.strength)
-        adapts = request.recipe.adapts
-        if adapts:
-            times = 1 + request.fit_intercept  # around 0, and around the base rate
-            shares[TARGET_SCALE] = Share(times * rules.RATE_SCALE_SHARE, times * SEARCH_RELEASES)
-        if request.fit_intercept or adapts:
-            shares |= shares_of_rate(size, request.has_exposure)
+        if not (request.fit_intercept or request.recipe.adapts):
+            return {}
+        times = 1 + request.fit_intercept  # around 0, and around the base rate
+        scale = Share(times * rules.RATE_SCALE_SHARE, times * SEARCH_RELEASES)
+        shares = shares_of_rate(size, scale, request.has_exposure)
+        if not request.recipe.adapts:
+            shares.pop(TARGET_SCALE)
         if not request.fit_intercept:
-            shares.pop(BASE_RATE, None)
+            shares.pop(BASE_RATE)
         return shares
 
     def calibration_share(self, request):
@@ -78,7 +82,6 @@ class CountUnits(TargetUnits):
     def learn(self, learning, spending):
         """See `Part.learn`."""
         request = learning.plan.request
-        rows = learning.rows
         part = rules.count_quantile(request.strength)
         rate = self._rate(learning, spending, part)
         usual = rate.usual
@@ -93,25 +96,27 @@ class CountUnits(TargetUnits):
             steepness=rules.steepness_of_rates(usual * count, unit * count, part),
             time=rules.time_of_rare(request.strength, flatness, n_parameters),
         )
-        learning.rows = rows.with_rate(rate.rate, unit)
+        learning.rows = rate.rows.with_rate(rate.rate, unit)
         learning.units = (math.log(rate.rate), 1.0)
         learning.relative = unit / usual
 
     def _rate(self, learning, spending, part):
         """Return the rate that was bought; without it, one of an exposure of 1."""
         rows = learning.rows
-        n_samples = learning.rows.mass
+        n_samples = rows.mass
         largest = learning.target.largest
+
+        exposure = 1.0
+        if EXPOSURE in spending.shares:
+            exposure, most = mean_exposure(rows, n_samples, largest, spending)
+            rows = rows.with_rate(1.0, 1.0, most)
+        usual = exposure
 
         def scale(centre):
             if TARGET_SCALE not in spending.shares:
                 return 1.0
             return count_scale(rows, n_samples, largest, part, spending, centre)
 
-        exposure = 1.0
-        if EXPOSURE in spending.shares:
-            exposure = mean_exposure(rows, n_samples, largest, spending)
-        usual = exposure
         if BASE_RATE in spending.shares:
             cut = scale(0.0)
             cut_rows = rows.with_rate(1.0, cut)  # of the same targets, which take no memory
@@ -121,7 +126,7 @@ class CountUnits(TargetUnits):
                 more = _mean(SECOND_RATE, cut_rows, n_samples, spending)
                 mean, std = combined(mean, std, *more)
             usual = cut * max(mean, std)
-        return Rate(usual, usual / exposure, scale(usual / exposure))
+        return Rate(rows, usual, usual / exposure, scale(usual / exposure))
 
     def moved(self, learning, spending, residual):
         """See `TargetUnits.moved`: by the logarithm of predicted over observed counts.
@@ -138,14 +143,14 @@ def _mean(name, rows, n_samples, spending, centre=0.0):
     return total / n_samples, std / n_samples
 
 
-def shares_of_rate(size: float, has_exposure: bool) -> dict[str, Share]:
-    """Return the two means that buy a rate: that of counts, and that of exposures.
+def shares_of_rate(size: float, scale: Share, has_exposure: bool) -> dict[str, Share]:
+    """Return the shares that buy a rate: a mean of exposures, a scale of counts, their mean.
 
     They are bought apart, for few counts make a rate rare and not its exposures: signs of
     differences between both, of 400 claims, led to a thousandth of the rate in 3 of 30 fits.
     """
     exposures = {EXPOSURE: Share(size, N_EXPOSURES)} if has_exposure else {}
-    return {BASE_RATE: Share(size)} | exposures
+    return exposures | {TARGET_SCALE: scale, BASE_RATE: Share(size)}
 
 
 def count_scale(rows, n_samples, largest, part, spending, centre=0.0):
@@ -156,15 +161,16 @@ def count_scale(rows, n_samples, largest, part, spending, centre=0.0):
 
 def base_rate(rows, n_samples, largest, spending, exposure=None):
     """Return the rate and the mean count, not below its noise; the mean exposure may be known."""
+    if exposure is None:
+        exposure, most = mean_exposure(rows, n_samples, largest, spending)
+        rows = rows.with_rate(1.0, 1.0, most)
     cut = count_scale(rows, n_samples, largest, _MOST_COUNTS, spending)
     mean = cut * max(_mean(BASE_RATE, rows.with_rate(1.0, cut), n_samples, spending))
-    if exposure is None:
-        exposure = mean_exposure(rows, n_samples, largest, spending)
     return mean / exposure, mean
 
 
 def mean_exposure(rows, n_samples, largest, spending):
-    """Estimate the mean exposure, in any unit, cut off at about four times a usual one.
+    """Estimate the mean exposure, in any unit, and where it was cut off: four times a usual one.
 
     Halvings find a unit in which cut off exposures are a half in the mean. Counts up to ``largest``
     are added to them, a hundredth of each.
@@ -180,4 +186,4 @@ def mean_exposure(rows, n_samples, largest, spending):
         middle = (low + high) / 2
         low, high = (middle, high) if within(2.0**middle) > 0.5 else (low, middle)
     unit = 2.0 ** ((low + high) / 2 + 1)
-    return unit * min(within(unit), 1.0)
+    return unit * min(within(unit), 1.0), unit

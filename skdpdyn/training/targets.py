@@ -530,8 +530,13 @@ def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, 
     if counts is None:
         return None, None
     of_counts, of_exposures = units
-    exposure = (1 if exposure is None else exposure) / of_exposures
-    return np.clip(counts, *bounds) / of_counts / exposure, exposure
+    within = np.clip(counts, *bounds)
+    if exposure is None:
+        exposure = 1.0
+    else:  # of a count beyond the bounds the rate is kept
+        exposure = exposure * np.where(counts > within, within / np.maximum(counts, 1.0), 1.0)
+    exposure = exposure / of_exposures
+    return within / of_counts / exposure, exposure
 
 
 def rates_beside_exposures(y: Any, bounds: Any, units: Any) -> np.ndarray:
