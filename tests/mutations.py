@@ -1424,6 +1424,27 @@ MUTATIONS = [
         "tests/test_spent.py -k 'near and years'",
     ),
     Mutation(
+        "cells that nobody is in never stand out",
+        "    noisy = counts.reshape(octaves.n_columns, -1) / std",
+        "    noisy = counts.reshape(octaves.n_columns, -1) / std\n"
+        "    noisy[of_cells._Sealed__value.reshape(noisy.shape) == 0] = 0.0",
+        "tests/test_sealed.py -k only_noise_opens",
+    ),
+    Mutation(
+        "whether other labels show follows from their exact count",
+        "        if others:\n            warn_of_others",
+        "        if counts[-1] > 0:\n            warn_of_others",
+        "tests/test_declare.py -k 'labels and bought'",
+    ),
+    Mutation(
+        "bins of an evaluation follow from exact counts",
+        "        bins = Bins.of(cells.released(spending, 1.0), total, strength, thresholds)",
+        "        exact = np.bincount(places, minlength=N_CELLS).astype(float)\n"
+        "        cells = replace(cells.released(spending, 1.0), values=exact)\n"
+        "        bins = Bins.of(cells, total, strength, thresholds)",
+        "tests/test_spent.py -k 'near and evaluate and Logistic'",
+    ),
+    Mutation(
         "bought levels are in the order of the records",
         "Levels(tuple(sorted(found, key=lambda key: (isinstance(key, str), key))))",
         "Levels(tuple(key for key in dict.fromkeys(map(key_of, values)) if key in found))",
