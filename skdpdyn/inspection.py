@@ -674,7 +674,8 @@ def _length(mechanism):
 
 def _fields_by_step(mechanism):
     """Return the fields of a record that are arrays: those that differ from step to step."""
-    values = {name: getattr(mechanism, name, 0) for name in ("noise_multiplier", "step_size")}
+    by_step = "noise_multiplier", "step_size", "units"
+    values = {name: getattr(mechanism, name, 0) for name in by_step}
     return {name: value for name, value in values.items() if np.ndim(value)}
 
 

@@ -14,6 +14,7 @@ from skdpdyn.data.local import LocalRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference import private_regression
+from skdpdyn.inspection import PrivacyDynamicsDisplay
 from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.training.residuals import likely_shift
 
@@ -57,7 +58,11 @@ def test_coefficients_are_those_without_privacy(quantile):
     found.fit(rows, Y[:4000])
     public = QuantileRegressor(quantile=quantile, alpha=0).fit(rows, Y[:4000])
     np.testing.assert_allclose(found.coef_, public.coef_, atol=0.02)
-    assert found.mechanism_["training"].n_steps == len(rules.kinks(1e9, 4))
+    ran = found.mechanism_["training"]
+    assert ran.n_steps == len(rules.kinks(1e9, 4))
+    assert np.array(ran.units) * PINBALL_WIDTH == pytest.approx(rules.kinks(1e9, 4))
+    drawn = PrivacyDynamicsDisplay.from_estimator(found, plot=False, n_points=3)
+    assert drawn.steps[-1] == ran.n_steps
 
 
 def test_steps_in_units_are_those_of_another_kink():
