@@ -199,8 +199,10 @@ def plan_of(request: Request) -> Plan:
         guarantee: Guarantee = GaussianDP(budget.mu, adjacency, budget.failure)
     else:
         # more than the parts add up to, by their rounding: less than a report's check allows for
-        mu = request.mu * math.sqrt(1 - left) * (1 + 1e-12)
-        bought = Gaussian(1 / mu, adjacency=adjacency) if shares else None
+        bought = None
+        if shares:
+            mu = request.mu * math.sqrt(1 - left) * (1 + 1e-12)
+            bought = Gaussian(1 / mu, adjacency=adjacency)
         record = _trained(request, objective, training, bought)
         mechanism = _declared(bought, record)
         bound, guarantee = judge(mechanism, budget.delta, request.bound)
