@@ -134,9 +134,9 @@ nothing are left out: constant and repeated columns, with large budgets.
 
 Without it steps last as long as such a direction would take, and keep noise in all others: rates at
 epsilon 1e6 are .02 to .18 of their deviation off. Log losses and D^2 of five tables at epsilon 3 to
-100 are as with a tenth; with 0.05 a quantile of housing loses .007 of D^2, of bike .002. Where noise
-is larger, what it hides is needed: without it log losses at epsilon 1 are .05 worse (housing,
-Adult), for latitude less longitude is hidden.
+100 are as with a tenth; with 0.05 a quantile of housing loses .007 of D^2, one of bike .002. Where
+noise is larger, what it hides is needed: without it log losses at epsilon 1 are .05 worse (housing,
+Adult), for a difference of latitude and longitude is hidden.
 """
 
 
