@@ -128,15 +128,16 @@ class SufficientStatistics(Solver):
 def _least(theta, hidden, row_map, n_features):
     """Return parameters with the least coefficients of rows, moved along hidden directions alone.
 
-    Products show nothing of these: two equal columns, say, share one coefficient evenly.
+    Products show nothing of these: two equal columns, say, share one coefficient evenly. A map that
+    leaves directions out has done that.
     """
     if not hidden.size:
         return theta
+    if not row_map.is_diagonal and np.linalg.matrix_rank(row_map.weights) < n_features:
+        return theta
     of_hidden = row_map.coefficients(np.ascontiguousarray(hidden[:n_features].T))
     coef = row_map.coefficients(theta[None, :n_features])[0]
-    lost = np.max(np.abs(row_map.weights)) / 1e4  # where the map leaves a direction out
-    of_hidden[np.linalg.norm(of_hidden, axis=1) <= lost] = 0.0
-    return theta - hidden @ np.linalg.lstsq(of_hidden.T, coef, rcond=1e-6)[0]
+    return theta - hidden @ np.linalg.lstsq(of_hidden.T, coef, rcond=None)[0]
 
 
 def _in_ball(objective):
