@@ -159,3 +159,37 @@ def test_few_first_lines_say_what():
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 first += (ast.get_docstring(node) or "").splitlines()[:1]
     assert len([line for line in first if re.search(r"\bwhat\b", line, re.I)]) <= 40
+
+
+HOMEMADE = {
+    r"maps? of rows": "preprocessing, or conditioning",
+    r"\bshortened\b": "scaled down",
+    r"\bmade[- ]up\b": "simulated",
+    r"\bgaps? (in|of) (a|the) (column|cell)|columns? with gaps|cells? that nobody": "missing value",
+    r"\b(penal|normal|standard)is(e|es|ed|ing)\b": "American spelling, as in scikit-learn",
+    r"\bflags\b": "booleans",
+    r"tells? nothing": "holds no information",
+    r"mean (row|person)\b": "average row, average person",
+    r"\bbends? (hazards|coefficients|estimates|probabilities)": "biases",
+    r"in the place of": "instead of",
+}
+"""Words of our own, and the term that a reader can search for."""
+
+
+def test_pages_use_the_terms_of_the_field():
+    """The glossary defines each term. Code, and names in it, may use other words."""
+    glossary = (ROOT / "doc/project/glossary.rst").read_text()
+    terms = ["sensitivity", "adjacency", "dtype", "category", "person", "preprocessing"]
+    terms += ["privacy budget", "missing value", "warm start", "confidence interval"]
+    terms += ["standard error", "bought"]
+    assert [term for term in terms if f"\n   {term}\n" not in glossary] == []
+    found = []
+    for page in [ROOT / "README.md", *(ROOT / "doc").rglob("*.rst")]:
+        if {"generated", "gallery"} & {*page.parts}:
+            continue
+        text = page.read_text(encoding="utf-8")
+        text = re.sub(r"^ *>>>.*\n(?: *\S.*\n)*|``[^`]*``|`[^`]*`|^    .*$", " ", text, flags=re.M)
+        text = " ".join(text.split())
+        for word, term in HOMEMADE.items():
+            found += [(page.name, match[0], term) for match in re.finditer(word, text)]
+    assert found == []
