@@ -21,6 +21,7 @@ from skdpdyn import (
     complete_schema,
 )
 from skdpdyn.core.columns import Frame, kind_of, numbers_in, value_of
+from skdpdyn.core.expansion import Levels
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyUtilityWarning
 from skdpdyn.inference import person_periods, private_regression
@@ -382,3 +383,15 @@ def test_rare_flags_and_columns_of_zeros_are_not_named():
             numbers = X.drop(columns="level")
             linear = PrivateLogisticRegression(epsilon=1.0, **given).fit(numbers, y)
             assert linear.silent_columns_ == {}
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("dtype", ["str", "string", "string[pyarrow]", "category"])
+def test_few_cells_of_text_are_read_as_many_are(dtype):
+    cells = ["a", " b", "7", "nan", None, "b", "1.0", "", "c"] * 5
+    column = pd.Series(cells, dtype=dtype)
+    levels = Levels(("a", "b", 7, "nan", 1))
+    many = levels.codes(column)
+    assert many.tolist() == [0, 1, 2, 3, 6, 1, 4, 5, 5] * 5
+    few = [levels.codes(column.iloc[k : k + 1])[0] for k in range(len(cells))]
+    assert few == many.tolist()

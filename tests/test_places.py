@@ -38,8 +38,8 @@ from skdpdyn.data import lookups, products
 from skdpdyn.data.products import Products
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.jit import WhenReady
 from skdpdyn.kernels.products import predict_rows
+from skdpdyn.kernels.ready import WhenReady
 from skdpdyn.model_selection._scores import ConstantClassifier, score_of
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.training.foreign import BY_ROW, answers_by_row, predicted
@@ -101,11 +101,11 @@ class Kernel:
     """Stands for a kernel that is always there, or never."""
 
     def __init__(self, function):
-        self.function = function
+        self.in_memory = function
 
     def found(self, worthwhile):
         """Return the function."""
-        return self.function
+        return self.in_memory
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -124,6 +124,7 @@ def test_numpy_repeats_the_kernel_to_the_bit(dtype, n_features, monkeypatch):
             monkeypatch.setattr(products, "predict_rows", {dtype: Kernel(kernel)})
             with np.errstate(all="ignore"):
                 found.append(model.raw(rows))
+                np.testing.assert_array_equal(model.raw(rows[5:7])[0], found[-1][0][5:7])
                 for bad in (np.nan, np.inf, -np.inf):
                     spoilt = rows.copy()
                     spoilt[33, -1] = bad

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from numbers import Real
 from typing import Any
@@ -44,6 +45,7 @@ _IS_NUMERIC = re.compile(  # numpy's names, and what scikit-learn keeps sparse
 _FLOATS = "float32", "float", "float[pyarrow]"  # names of single precision
 _LARGEST = 2**53  # floats hold all smaller integers
 _MOST_DIGITS = 17
+_FEW = 16  # cells that Python looks at as soon as pandas does
 _LAST_DAY = 1e8  # which microseconds in 64 bits reach
 _IS_PLAIN = re.compile(r"-?[0-9]+\.[0-9]+").fullmatch
 _IS_FAR = re.compile(r"[+-]?\d{4,}-\d\d-\d\d.*").fullmatch  # what the year 9999 is the last of
@@ -113,6 +115,11 @@ def _kind_of_arrow(dtype):
     )
 
 
+def _is_plain(dtype):
+    """Return whether a type is one of numpy's, of flags and numbers."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+
+
 def _shown(dtype):
     """Return a type's name, without the levels that an enumeration of polars shows."""
     return dtype.base_type().__name__ if _library_of(dtype) == "polars" else str(dtype)
@@ -173,7 +180,10 @@ class Frame:
         if dtypes is None or not hasattr(X, "columns"):
             return None
         if hasattr(X, "iloc"):
-            of_pandas = cls._of(list(X.columns), dtypes, len(X), lambda part, j: X.iloc[part, j])
+            of_each = cache(lambda: [column for _, column in X.items()])  # at a fifth of `iloc`
+            of_pandas = cls._of(
+                list(X.columns), dtypes, len(X), lambda part, j: of_each()[j].iloc[part]
+            )
             return replace(of_pandas, may_be_single=True)
         names = list(X.columns if hasattr(X, "get_columns") else X.schema.names)
         columns = X.get_columns() if hasattr(X, "get_columns") else X.columns
@@ -347,6 +357,8 @@ def _as_array(values):
     if isinstance(values, np.ndarray):
         return values
     library = _library_of(values)
+    if library == "pandas" and _is_plain(values.dtype):
+        return values.to_numpy()
     if library == "polars":
         is_time = values.dtype.is_temporal()
         return values.to_numpy() if is_time else values.cast(float).to_numpy()
@@ -515,10 +527,12 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
     if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
         return _with_missing(values.cat.categories.tolist(), values.cat.codes.to_numpy())
     if library == "pandas" and kind_of(values.dtype) == TEXT:
+        if len(values) <= _FEW:
+            return _apart(values.tolist())
         places, different = values.factorize()
         return _with_missing(different.tolist(), places)
     if library == "pandas":
-        is_plain = isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf"
+        is_plain = _is_plain(values.dtype)
         values = values.to_numpy() if is_plain else values.to_numpy(dtype=object)
     values = np.asarray(values)
     if values.dtype.kind in "iuf":

@@ -21,7 +21,7 @@ from skdpdyn.kernels.products import WIDE, predict_rows
 _NONE = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))
 _AT_ONCE = 1 << 18  # numbers of X between two looks at interrupts
-_FEW = 16  # rows that numpy alone takes
+_FEW = 16  # rows that no compiled code is looked for on disk for
 _IN_CACHE = 1 << 10  # rows that it takes at a time
 _WORTH_COMPILING = 20_000_000  # numbers of X in all, which take numpy a second
 
@@ -105,7 +105,9 @@ class Products:
         finite : bool
         """
         n_rows, n_features = X.shape
-        kernel = _kernel(X.dtype.name, X.size) if n_rows > _FEW else None
+        kernel = predict_rows[X.dtype.name].in_memory
+        if kernel is None and n_rows > _FEW:
+            kernel = _kernel(X.dtype.name, X.size)
         finite = True
         out = np.empty((n_rows, len(self.coef)))
         step = max(_FEW, _AT_ONCE // max(n_features, 1))

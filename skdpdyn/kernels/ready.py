@@ -20,18 +20,23 @@ class WhenReady:
         The kernel.
     signature : numba signature
         Its types.
+
+    Attributes
+    ----------
+    in_memory : callable or None
+        The kernel, once it is compiled or loaded.
     """
 
     def __init__(self, function: Callable, signature: Any) -> None:
         self.function = function
         self._signature = signature
-        self._compiled: Any = None
+        self.in_memory: Any = None
         self._was_looked_for = bool(numba.config.DISABLE_JIT)
 
     def found(self, worthwhile: bool) -> Any:
         """Return the kernel if it is in memory or on disk, or worth a compilation; else None."""
-        if self._compiled is not None or numba.config.DISABLE_JIT:
-            return self._compiled
+        if self.in_memory is not None or numba.config.DISABLE_JIT:
+            return self.in_memory
         if worthwhile or not self._was_looked_for:
             self._was_looked_for = True
             kernel = cached(self.function, fastmath=False)
@@ -39,8 +44,8 @@ class WhenReady:
                 with no_collections():
                     kernel.compile(self._signature)
                 kernel.disable_compile()
-                self._compiled = kernel
-        return self._compiled
+                self.in_memory = kernel
+        return self.in_memory
 
     def _is_stored(self, kernel):
         """Return whether compiled code of the kernel is on disk."""
