@@ -197,6 +197,31 @@ def test_a_table_is_one_of_means(kind):
     assert np.all(np.abs(off.mean(axis=0)) < 1.5)
 
 
+def test_a_direction_of_few_rows_does_not_lead_limits_astray():
+    """Errors of other slopes are 1.9 over the root of n in the median, and were 7.5."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    X = np.column_stack([rng.random(n) < 0.01, rng.normal(size=(n, 4)).clip(-4, 4)])
+    truth = [0.5, 0.3, 0.0, 0.0, 0.2, 1.0]
+    y = X @ truth[:5] + 1 + rng.normal(size=n)
+    off = []
+    errors = []
+    for seed in range(8):
+        _, found = private_regression(
+            PrivateRidge(),
+            X,
+            y,
+            epsilon=1,
+            bounds=[(0, 1)] + [(-4, 4)] * 4,
+            target_bounds=(-6, 8),
+            random_state=seed,
+        )
+        off.append((found.params - truth) / found.bse)
+        errors.append(found.bse[1:5])
+    assert np.nanmax(np.abs(off)) < 4.5
+    assert np.median(errors) * np.sqrt(n) < 2.5
+
+
 def test_ranges_that_a_table_buys_have_room_and_its_schema_says_so():
     rng = np.random.default_rng(0)
     X = np.column_stack([np.exp(rng.normal(size=20_000)), rng.uniform(90, 110, 20_000)])
