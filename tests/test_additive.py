@@ -321,7 +321,7 @@ def test_curves_are_monotonic_where_they_are_asked_to_be():
     [
         ({"categories": None}, FRAME, r"\['ward'\] hold no numbers.* categories=\{'ward': \['a'"),
         ({"categories": {"ward": ["1", 1.0]}}, FRAME, "of different levels"),
-        ({}, FRAME.assign(size=pd.cut(FRAME["age"], 3)), r"\['size'\] hold intervals.*categories="),
+        ({}, FRAME.assign(size=pd.cut(FRAME["age"], 3)), r"intervals: 'size'.*categories="),
         ({}, FRAME.assign(size=FRAME["age"] * 1j), r"flags or text: 'size' \(complex128\)"),
         ({"categories": None}, FRAME.astype({"ward": "category"}), "levels that they hold are"),
         ({"bounds": COLUMNS["bounds"] | {"size": (0, 1)}}, FRAME, r"\['size'\]"),

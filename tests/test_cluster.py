@@ -674,7 +674,7 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy():
     far = remote(X, 300)
     far_y = remote(y > 0, 300)
     table, _ = frame(X)
-    words = table.assign(ward="north")
+    words = table.assign(ward="north", day=np.datetime64("2024-01-01", "s"))
     refused = [
         (far, None, "y=None"),
         (far, y > 0, "from_array"),
@@ -683,7 +683,7 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy():
         (table, table["column 0"].repartition(npartitions=1), "not in the 3 partitions"),
         (far.rechunk({1: 2}), far_y, r"X\.rechunk\(\{1: -1\}\)"),
         (far[:, 0], far_y, "of two axes"),
-        (words, far_y, "not numbers: 'ward'"),
+        (words, far_y, r"not numbers: 'ward' \(\w+\), 'day' \(datetime64\[s\]\)"),
         (far.astype("M8[s]"), far_y, "not numbers"),
         (far.astype(complex), far_y, "Real numbers"),
         (far[:, :0], far_y, r"0 feature\(s\)"),

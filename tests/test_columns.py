@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from skdpdyn import (
@@ -56,6 +57,9 @@ TYPES = {
     "sparse": (pd.arrays.SparseArray(DAYS.astype(float)), None),
     "int of pyarrow": (arrow(DAYS, pa.int32()), None),
     "decimal of pyarrow": (arrow([Decimal(int(day)) for day in DAYS], pa.decimal128(9, 2)), None),
+    "wide decimal": (arrow([Decimal(int(day)) for day in DAYS], pa.decimal256(40, 2)), None),
+    "sparse of gaps": (pd.arrays.SparseArray(DAYS.astype(float), fill_value=np.nan), None),
+    "sparse int": (pd.arrays.SparseArray(DAYS), None),
     "datetime64": (DATES.astype("datetime64[s]"), None),
     "with a zone": (MOMENTS.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"), None),
     "period": (MOMENTS.dt.to_period("D"), None),
@@ -66,6 +70,11 @@ TYPES = {
     "numbers as objects": (DAYS.astype(object), NUMBERS),
     "Decimal": (np.array([Decimal(int(day)) for day in DAYS], dtype=object), NUMBERS),
     "numbers as text": (DAYS.astype(str), NUMBERS),
+    "long text": (arrow(DAYS.astype(str).tolist(), pa.large_string()), NUMBERS),
+    "numbers as codes": (
+        pd.arrays.ArrowExtensionArray(pa.array(DAYS).dictionary_encode()),
+        NUMBERS,
+    ),
     "numbers as a category": (pd.Categorical(DAYS.astype(str)), NUMBERS),
     "dates as text": (DATES.astype(str), TEXT_OF_DATES),
     "dates of Python": (DATES.astype(object), TEXT_OF_DATES),
@@ -74,6 +83,7 @@ TYPES = {
 POLARS = {
     "polars: int": pl.Series(DAYS),
     "polars: decimal": pl.Series([Decimal(int(day)) for day in DAYS]),
+    "polars: wide int": pl.Series(DAYS.tolist(), dtype=pl.Int128),
     "polars: date": pl.Series(DATES),
     "polars: datetime": pl.Series(DATES.astype("M8[ms]")),
     "polars: duration": pl.Series(DAYS.astype("m8[D]").astype("m8[us]")),
@@ -87,12 +97,17 @@ def frame_of(name):
         return pl.DataFrame({"c": POLARS[name]}), None
     if name == "table of pyarrow":
         return pa.table({"c": pa.array(DATES)}), None
+    if name == "pieces of pyarrow":
+        halves = np.array_split(DATES, 2)
+        return pa.concat_tables([pa.table({"c": pa.array(half)}) for half in halves]), None
+    if name == "batch of pyarrow":
+        return pa.record_batch({"c": pa.array(DATES).cast(pa.date64())}), None
     column, schema = TYPES[name]
     return pd.DataFrame({"c": column}), schema
 
 
 SINGLE = "float32", "Float32 of pandas"  # rows of single precision are trained on in it
-EVERY = [*TYPES, *POLARS, "table of pyarrow"]
+EVERY = [*TYPES, *POLARS, "table of pyarrow", "pieces of pyarrow", "batch of pyarrow"]
 EXPECTED = pd.DataFrame({"c": DAYS.astype(float)})
 
 
@@ -174,6 +189,7 @@ def test_types_decide_where_no_schema_is_taken(door):
         X, schema = frame_of(name)
         if schema is None:
             found = WITHOUT_SCHEMA[door](X)
+            found = found.toarray() if sparse.issparse(found) else found  # rows stay sparse
             np.testing.assert_allclose(found, expected, rtol=1e-4, err_msg=name)
 
 
@@ -182,16 +198,46 @@ REFUSED = {
     "time of day": arrow([dt.time(1)] * N, pa.time64("us")),
     "lists": arrow([[1]] * N, pa.list_(pa.int64())),
     "bytes": arrow([b"a"] * N, pa.binary()),
+    "records": arrow([{"a": 1}] * N, pa.struct({"a": pa.int64()})),
+    "spans of months": arrow([pa.MonthDayNano([1, 2, 3])] * N, pa.month_day_nano_interval()),
+    "edges": pd.arrays.IntervalArray.from_breaks(np.arange(N + 1)),
+    "polars: time": pl.Series([dt.time(1)] * N),
+    "polars: lists": pl.Series([[1]] * N),
+    "polars: records": pl.Series([{"a": 1}] * N),
+    "polars: bytes": pl.Series([b"a"] * N),
+}
+NO_TABLES = {
+    "structured array": np.array([*zip(DAYS, DAYS, strict=True)], dtype=[("c", int), ("d", float)]),
+    "dict": {"c": DAYS.tolist()},
+    "dicts": [{"c": int(day)} for day in DAYS],
+    "generator": ((float(day),) for day in DAYS),
+    "lazy frame": pl.LazyFrame({"c": DAYS}),
 }
 
 
 @pytest.mark.parametrize("door", [*DOORS, *WITHOUT_SCHEMA])
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_no_column_is_refused_by_name(door):
+    enter = DOORS.get(door) or (lambda X, _: WITHOUT_SCHEMA[door](X))
     for column in (*REFUSED.values(), pd.cut(DAYS, 5)):
-        X = pd.DataFrame({"c": column})
+        X = (pl if isinstance(column, pl.Series) else pd).DataFrame({"c": column})
         with pytest.raises(ValueError, match="'c'"):
-            DOORS[door](X, None) if door in DOORS else WITHOUT_SCHEMA[door](X)
+            enter(X, None)
+    for X in NO_TABLES.values():
+        with pytest.raises(ValueError, match=r"pandas\.DataFrame\(X\)|\.collect\(\)"):
+            enter(X, None)
+
+
+def test_sparse_flags_of_a_frame_are_flags():
+    """`pandas.get_dummies(sparse=True)` makes them; scikit-learn would leave them as they are."""
+    flags = pd.DataFrame({"c": DAYS > 19_400, "d": DAYS % 2 == 0})
+    for dense, of_sparse in ((flags, bool), (flags.astype(int), int)):
+        X = dense.astype(pd.SparseDtype(of_sparse, of_sparse(0)))
+        model = clone(LINEAR).set_params(bounds=None)
+        rows = sparse.csr_array(dense.to_numpy(dtype=float))
+        np.testing.assert_array_equal(model.fit(X, Y).coef_, clone(model).fit(rows, Y).coef_)
+        given = {"bounds": (0, 1), "categories": None}
+        np.testing.assert_allclose(tabled(X, None, **given), tabled(dense, None, **given))
 
 
 def test_a_linear_model_refuses_text_by_name_and_an_array_of_objects_is_of_numbers():

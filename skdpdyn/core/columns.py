@@ -40,7 +40,7 @@ _OF_POLARS = {
 }
 _SINGLE = re.compile(r"bool.*|u?int(8|16)\b.*|halffloat.*|float16.*", re.IGNORECASE).fullmatch
 _IS_NUMERIC = re.compile(  # numpy's names, and what scikit-learn keeps sparse
-    r"bool|u?int\d+|float\d+|Sparse\[.*, (0|0\.0|False)\]"
+    r"bool|u?int\d+|float\d+|Sparse\[.*, (0|0\.0)\]"
 ).fullmatch
 _FLOATS = "float32", "float", "float[pyarrow]"  # names of single precision
 _LARGEST = 2**53  # floats hold all smaller integers
@@ -216,6 +216,11 @@ class Frame:
         return ", ".join(f"{key!r} ({type_})" for key, type_, kind in every if kind in kinds)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether columns are sparse ones of pandas."""
+        return any(type_.startswith("Sparse[") for type_ in self.types)
+
+    @property
     def is_plain(self) -> bool:
         """Whether numpy makes numbers of all columns as they are: no dates, spans or decimals."""
         return all(kind in (NUMBER, FLAG) for kind in self.kinds) and all(
@@ -241,7 +246,9 @@ class Frame:
             If other columns are among them; the error names them, with what to do.
         """
         self.refuse_unreadable()
-        if others := self.named(TEXT, OBJECTS, INTERVALS):
+        if intervals := self.named(INTERVALS):
+            raise ValueError(intervals_of(intervals))
+        if others := self.named(TEXT, OBJECTS):
             raise ValueError(
                 f"X holds columns that are not numbers: {others}. Where their cells are numbers or "
                 "dates, say so, by schema=Schema(types={column: 'number'}) or 'date', or convert "
@@ -260,6 +267,15 @@ class Frame:
         others = [type_ for type_ in self.types if not _SINGLE(type_)]
         is_single = others and all(type_.lower() in _FLOATS for type_ in others)
         return np.float32 if self.may_be_single and is_single else np.float64
+
+
+def intervals_of(columns: str) -> str:
+    """Return the error of columns of intervals whose edges nobody has given."""
+    return (
+        f"X holds columns of intervals: {columns}. pandas.cut takes their edges from all records, "
+        "unless it is given them: then list the intervals where categories are taken, "
+        "categories={column: ['(0, 10]', ...]}; or pass the numbers themselves"
+    )
 
 
 def _said(said, own):

@@ -20,7 +20,7 @@ from skdpdyn.training.additive import (
     of_memory,
     public_levels,
 )
-from skdpdyn.training.base import quoting_no_records
+from skdpdyn.training.base import quoting_no_records, refuse_unreadable
 
 COUNTS_OF_LEVELS = "counts of levels"
 LEVELS_SHARE = 0.03
@@ -69,12 +69,16 @@ class TableCells:
         """
         if categories is None and not len(gaps):
             return None
+        refuse_unreadable(X)
         frame: Any = None if isinstance(X, np.ndarray) else Frame.of(X)
-        if frame is not None:
-            frame = frame.said(types)
-            frame.refuse_unreadable()
-            categories = _with_text(frame, {} if categories is None else categories)
-        is_table = frame is not None and isinstance(categories, Mapping)
+        if frame is None:
+            raise ValueError(
+                "categories and gaps name columns of a frame: pass pandas.DataFrame(X, columns=...)"
+            )
+        frame = frame.said(types)
+        frame.refuse_unreadable()
+        categories = _with_text(frame, {} if categories is None else categories)
+        is_table = isinstance(categories, Mapping)
         if not is_table or not {*categories, *gaps} <= {*frame.keys} or {*categories} & {*gaps}:
             raise ValueError(
                 f"categories={quoted(categories)} must be a dict of columns of X, a frame, and "

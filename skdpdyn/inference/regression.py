@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import helmert
 from sklearn.base import clone
 
@@ -288,7 +289,8 @@ PrivateRidge
     X = X if cells is None else cells.numbers
     beside = Beside(groups, unit, equal_rows, exposure, weights_in_fit(model, weight))
     with silent_arithmetic(), files, read(model, X, y, beside) as reading:
-        reading = replace(reading, weights=_at_risk(reading, at_risk))
+        dense = reading.X.toarray() if sparse.issparse(reading.X) else reading.X
+        reading = replace(reading, X=dense, weights=_at_risk(reading, at_risk))
         one_hot = _places(model, one_hot)
         pairs = _checked_pairs(interactions, model, cells)
         curved = _checked_curves(splines, model, cells, one_hot)

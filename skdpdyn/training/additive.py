@@ -16,6 +16,7 @@ from skdpdyn.core.columns import (
     NUMBER,
     OBJECTS,
     TEXT,
+    intervals_of,
     key_of,
     numbers_in,
 )
@@ -68,7 +69,8 @@ def public_columns(
     facts: dict[Hashable, Any] = {key: levels[key] for key in keys if key in levels}
     kinds = [NUMBER] * n_features if kinds is None else kinds
     others = {key: kind for key, kind in zip(keys, kinds, strict=True) if key not in facts}
-    _check_intervals([key for key, kind in others.items() if kind == INTERVALS])
+    if intervals := [key for key, kind in others.items() if kind == INTERVALS]:
+        raise ValueError(intervals_of(", ".join(map(repr, intervals))))
     text = [key for key, kind in others.items() if kind in (TEXT, OBJECTS)]
     if model.categories is None and text:
         raise ValueError(
@@ -86,16 +88,6 @@ def public_columns(
             open_ if np.isnan(pair[0]) else NumberColumn(pair[0], pair[1], kind=numbers[key])
         )
     return tuple(facts[key] for key in keys)
-
-
-def _check_intervals(keys):
-    """Refuse intervals whose edges nobody has given."""
-    if keys:
-        raise ValueError(
-            f"the columns {keys} hold intervals, and pandas.cut takes their edges from all "
-            "records, unless it is given them: then list the intervals, "
-            f"categories={{{keys[0]!r}: ['(0, 10]', ...]}}; or pass the numbers themselves"
-        )
 
 
 def is_open(column: NumberColumn | Levels) -> bool:

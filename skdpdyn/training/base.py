@@ -4,7 +4,7 @@ import html
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, wraps
@@ -45,7 +45,8 @@ _OURS = (CalibrationError, ConvergenceError, UnsupportedMechanismError, NotFitte
 _MOST_JOBS = 2**20  # processes or threads that any machine may have
 
 _RESHAPE = (
-    "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row"
+    "Reshape your data: X.reshape(-1, 1) if it is one column, X.reshape(1, -1) if it is one row; "
+    "of a series, X.to_frame()"
 )
 _FILL_ROWS = (
     "Fill missing values with a public one, for example by "
@@ -58,6 +59,7 @@ _MISSING = f"X or y contains missing values. {_FILL_ROWS}. {FILL_TARGETS}"
 # for errors of scikit-learn and numpy that go on to quote cells of X or y, or advise what is not
 # private
 _ON_DEVICE = "Rows are summed in the host's memory: pass X.cpu() or cupy.asnumpy(X)"
+_SPARSE_FLAGS = "Sparse[bool, False]"
 _ADVICE = {
     "Expected 2D array, got 1D array instead": _RESHAPE,
     "Expected 2D array, got scalar array instead": _RESHAPE,
@@ -88,6 +90,9 @@ _ADVICE = {
 # Texts of scikit-learn, and of ours on what X or y is, that hold shapes, types and names of columns
 # but no cell
 _HARMLESS = (
+    "X holds columns of intervals",
+    "X or y is a structured array",
+    "X or y is a dict",
     "Found array with",
     "Found input variables with inconsistent numbers of samples",
     "Expected 2D input, got input with shape",
@@ -217,14 +222,25 @@ def refuse_unreadable(*arrays: Any) -> None:
                 "X or y is a LazyFrame: call .collect(), or, if that is too large, .sink_parquet() "
                 "and skdpdyn.data.ParquetRows"
             )
+        if getattr(getattr(array, "dtype", None), "names", None):
+            raise ValueError("X or y is a structured array: pass pandas.DataFrame(X)")
+        if isinstance(array, Mapping | Generator) or _holds(array, Mapping):
+            raise ValueError(
+                "X or y is a dict, a generator or a list of dicts: pass pandas.DataFrame(X)"
+            )
         if type(array).__name__ == "DuckDBPyRelation":
             raise ValueError("X or y is a relation of DuckDB: call .df()")
 
 
+def _holds(array, kind):
+    """Return whether an array is a list, with a row of this type."""
+    return isinstance(array, list | tuple) and any(isinstance(row, kind) for row in array)
+
+
 def _has_masked_cells(array):
     """Return whether numpy would read cells that are masked, in a list of rows too."""
-    if isinstance(array, list | tuple):
-        return any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in array)
+    if _holds(array, np.ma.MaskedArray):
+        return any(map(np.ma.is_masked, array))
     return isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array)
 
 
@@ -316,9 +332,14 @@ def validated(estimator: Any, X: Any, *y: Any, reset: bool = True, **options: An
     """
     X = _checked_source(estimator, X, *y)
     said = _said_of(estimator, reset)
+    keeps_sparse = "accept_sparse" in options
     frame = _frame_of_numbers(X, said)
+    if keeps_sparse and frame is not None and {*frame.types} == {_SPARSE_FLAGS}:
+        X = X.astype("Sparse[uint8]")  # scikit-learn leaves flags as they are
+        frame = _frame_of_numbers(X, said)
     with config_context(array_api_dispatch=False):
-        if frame is None or frame.is_plain or (_are_objects(X) and not said):
+        is_plain = frame is None or (frame.is_plain and (keeps_sparse or not frame.is_sparse))
+        if is_plain or (_are_objects(X) and not said):
             return quoting_no_records(validate_data, estimator, X, *y, reset=reset, **options)
         quoting_no_records(validate_data, estimator, X, skip_check_array=True, reset=reset)
         rows = quoting_no_records(frame.matrix)

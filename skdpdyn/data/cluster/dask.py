@@ -90,7 +90,7 @@ def example(X: Any) -> Any:
     """Return a few rows that have the form of those of X."""
     _check_form(X)
     if _is_frame(X):
-        return X._meta_nonempty
+        return X._meta_nonempty.iloc[:1]  # the second row of nullable columns is missing
     rows = np.zeros((1, X.shape[1]), X.dtype)
     return sparse.csr_array(rows) if sparse.issparse(X._meta) else rows
 
@@ -113,10 +113,11 @@ def _dtype(X):
     if "c" in kinds.values():
         raise ValueError("Complex data not supported. Real numbers are needed")
     if others := [name for name, kind in kinds.items() if kind not in "biuf"]:
-        columns = "" if others == [None] else f" {', '.join(map(repr, others))}"
+        of_array = others == [None]
+        named = [f"{'' if of_array else repr(name)} ({dtypes[name]})" for name in others]
         raise ValueError(
-            f"X holds columns that are not numbers:{columns} ({dtypes[others[0]]}). Encode them, "
-            "by X.map_partitions(encoder.transform) for one"
+            f"X holds columns that are not numbers: {', '.join(named)}. Encode them, by "
+            "X.map_partitions(encoder.transform) for one"
         )
     common = np.result_type(*[getattr(dtype, "numpy_dtype", dtype) for dtype in dtypes.values()])
     return "float32" if common == np.float32 else "float64"
