@@ -1318,6 +1318,12 @@ MUTATIONS = [
         "tests/test_private_regression.py -k wider_band",
     ),
     Mutation(
+        "importances of columns without effect are those of noise",
+        "squares = np.maximum(squares - error**2, 0.0)",
+        "squares = np.maximum(squares, 0.0)",
+        "tests/test_additive.py -k importances",
+    ),
+    Mutation(
         "records of other labels weigh as much as others",
         "return rows.weighted_by(~others)",
         "return rows",

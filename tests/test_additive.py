@@ -628,6 +628,16 @@ def test_importances_are_mean_contributions():
     assert found.keys() == set(RICH.terms_[1:])
     for name in list(found)[:2]:
         assert 0.4 < found[name] / seen[name] < 2.5
+    # without effect they are less than contributions, which are noise: seeded
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=5000), rng.random(5000) < 0.05, rng.normal(size=5000)])
+    y = rng.random(5000) < 1 / (1 + np.exp(-np.sin(1.5 * X[:, 0]) - 2 * X[:, 1]))
+    bounds = [(-4, 4), (0, 1), (-4, 4)]
+    model = PrivateGAMClassifier(bounds=bounds, classes=[False, True], random_state=0).fit(X, y)
+    found = model.term_importances_
+    *seen, noise = np.abs(model.explain(X)).mean(axis=0)[1:4]
+    assert found["x2"] < noise / 2
+    np.testing.assert_allclose([found["x0"], found["x1"]], seen, rtol=0.5)
 
 
 NAMES = ["other", "missing", "(other)", "intercept", "a * b", "a", "b * c", "c", "(intercept)"]

@@ -239,7 +239,8 @@ class AdditiveModel(PrivateLinearModel):
         """How much each term adds to raw predictions, the most important first; free of charge.
 
         By name, the mean absolute contribution, a mean over outputs, of rows that have the released
-        second moments and are normal: an estimate, in which the noise of training counts as well.
+        second moments and are normal: an estimate, less what the noise of training is estimated to
+        add to its square. So columns without effect are near 0.
         """
         check_is_fitted(self)
         return importances_of(self)

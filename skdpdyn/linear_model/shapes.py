@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import nnls
 
 from skdpdyn.core.expansion import Levels, NumberColumn, weighted_squares
 from skdpdyn.core.spending import training_of
@@ -161,21 +162,61 @@ def _grid_of_pair(expansion, pair):
 
 
 def importances_of(model: Any) -> dict[str, float]:
-    """Return the mean absolute contribution of each term, the largest first."""
-    row_map = model.conditioning_.row_map
+    """Return the mean absolute contribution of each term less that of noise, the largest first."""
+    noise = _Noise.of(model)
+    weights = model._weights()
+    centres = model._centres()
+    expansion = model.expansion_
     importances = {}
+    of_moments = _importances_of_moments(model, noise)
+    for k, name in enumerate(model.terms_[1:]):
+        if k >= len(expansion.columns):
+            importances[name] = of_moments(expansion.slices[k])
+            continue
+        cells = _parts_of_cells(model, k)
+        first = expansion.starts[k]
+        squares = (weights[:, first : first + len(cells)] - centres[:, [k]]) ** 2
+        if noise is not None:
+            error = noise.errors(expansion.tables[k], expansion.slices[k])["estimate"]
+            squares = np.maximum(squares - error**2, 0.0)
+        importances[name] = float(np.mean(np.sqrt(squares) @ cells))
+    return dict(sorted(importances.items(), key=lambda item: -item[1]))
+
+
+def _importances_of_moments(model, noise):
+    """Return a function of places of features: the same of normal rows of the released moments."""
+    row_map = model.conditioning_.row_map
     moments, vectors = moments_of(row_map)
     coef = np.atleast_2d(model.coef_)
+    turned = None
     if vectors is not None:
         turned = row_map.norm * row_map.by_block(np.linalg.solve, row_map.weights, vectors).T
-    for name, part in zip(model.terms_[1:], model.expansion_.slices, strict=True):
-        if vectors is None:
-            loads = row_map.norm * coef[:, part].T / row_map.weights[part, None]
-            std = np.sqrt(moments[part] @ loads**2)
+
+    def importance(part):
+        if turned is None:
+            moment = np.diag(moments[part] * (row_map.norm / row_map.weights[part]) ** 2)
         else:
-            std = np.sqrt(moments @ (turned[:, part] @ coef[:, part].T) ** 2)
-        importances[name] = math.sqrt(2 / math.pi) * float(np.mean(std))
-    return dict(sorted(importances.items(), key=lambda item: -item[1]))
+            moment = (turned[:, part].T * moments) @ turned[:, part]
+        squares = np.einsum("ki,ij,kj->k", coef[:, part], moment, coef[:, part])
+        added = 0.0 if noise is None else np.sum(moment * noise.covariance(part))
+        return math.sqrt(2 / math.pi) * float(np.mean(np.sqrt(np.maximum(squares - added, 0.0))))
+
+    return importance
+
+
+def _parts_of_cells(model, k):
+    """Return parts of the records in each cell of a column that have the released mean features.
+
+    Of numbers they are few cells: a quadrature of the distribution.
+    """
+    expansion = model.expansion_
+    mean = model.conditioning_.mean[expansion.slices[k]]
+    if isinstance(expansion.columns[k], Levels):
+        parts = np.maximum(mean, 0.0)
+    else:
+        features = np.vstack([expansion.tables[k].T, np.ones(expansion.columns[k].n_cells)])
+        parts, _ = nnls(features, np.append(mean, 1.0))
+    return parts / max(float(parts.sum()), 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +247,12 @@ class _Noise:
         directions = unit * turned / row_map.norm
         variances = np.interp(moments * bend, grid, squares)
         return cls(directions, row_map.centre, float(squares.max()), variances)
+
+    def covariance(self, part):
+        """Return the estimated covariance of the noise of some features' coefficients."""
+        if self.vectors.ndim == 1:
+            return np.diag(self.vectors[part] ** 2 * self.estimated[part])
+        return (self.vectors[:, part].T * self.estimated) @ self.vectors[:, part]
 
     def errors(self, rows, part):
         """Return the bound and the estimate of the standard error of some features' sums."""
