@@ -44,7 +44,11 @@ _SHAPES = ((1.0, 0.75), (1.0, 1.0), (0.5, 0.5))  # falls of variances and weight
 _ROWS = 10_000  # to train on, at most but for many columns; as many to score
 _MOST_COLUMNS = 1000
 _LARGEST_MU = 50.0  # of the budget under which they stand for more rows
-_MODEL_ERROR = 0.01  # of an expected score, where little is lost to noise
+_MODEL_ERROR = 0.02  # of an expected score, where little is lost to noise
+# real rows tell as much as so many times more drawn ones, or so many times fewer; of additive
+# models, whose drawn curves are lines, as so many times fewer
+_ALIKE = 4
+_ALIKE_IN_CURVES = 8
 _NINE_IN_TEN = 1.645
 _RANGE = 5.0  # of a target, in its standard deviations
 EPSILONS = [float(f"{x:.2g}") for x in np.geomspace(0.01, 100, 65)]
@@ -295,8 +299,10 @@ def plan(
     model is fitted on columns of numbers alone: ``bounds`` are those of drawn rows, and what it has
     for your columns by name does not count.
 
-    The interval holds what rows of other kinds would do, and 0.01 more: rows where few directions
-    tell the target, and rows where many tell a little of it each.
+    The interval holds what rows of other kinds would do, and 0.02 more: rows where few directions
+    tell the target, rows where many tell a little of it each, and rows that tell no more than a
+    quarter of them, or as much as four times as many; of additive models, an eighth. For an
+    additive model the guess is that of an additive model: boosting's may be .1 higher.
 
     Parameters
     ----------
@@ -359,6 +365,7 @@ def plan(
         elif hasattr(model, "bounds"):  # those of the records hold for no drawn row
             model.set_params(bounds=None)
         scores = partial(_scores, model, guess, n_features)
+        fewer = _ALIKE_IN_CURVES if isinstance(model, AdditiveModel) else _ALIKE
         sizes = several(n_samples, "biu")
         epsilons = several(model.epsilon if epsilon is None else epsilon)
         if solve_for is not None:
@@ -374,9 +381,15 @@ def plan(
             else:
                 sizes = [least(lambda x: mean(x, epsilons), goal, SAMPLES)]
         points = [
-            PlannedScore(size, epsilon_of_fit, *_interval(drawn))
+            PlannedScore(size, epsilon_of_fit, *_interval(*drawn))
             for size in sizes
-            for epsilon_of_fit, drawn in zip(epsilons, scores(_SHAPES, size, epsilons), strict=True)
+            for epsilon_of_fit, *drawn in zip(
+                epsilons,
+                scores(_SHAPES, size, epsilons),
+                scores(_SHAPES[:1], max(size // fewer, 2), epsilons),
+                scores(_SHAPES[:1], size * _ALIKE, epsilons),
+                strict=True,
+            )
         ]
     return PlannedScores(guess.name, guess.best, tuple(points))
 
@@ -408,12 +421,23 @@ class _ScoreInterval(NamedTuple):
     high: float
 
 
-def _interval(scores: np.ndarray) -> _ScoreInterval:
-    """Return the mean of the first shape's scores, and an interval for one fit of any shape."""
+def _interval(scores: np.ndarray, fewer: np.ndarray, more: np.ndarray) -> _ScoreInterval:
+    """Return the mean of the first shape's scores, and an interval for one fit of any shape.
+
+    ``fewer`` and ``more`` are scores of the first shape of other numbers of rows.
+    """
+    mean = float(scores[0].mean())
+    low, high = _nine_in_ten(scores)
+    lowest, _ = _nine_in_ten(fewer)
+    return _ScoreInterval(mean, min(low, lowest), max(high, float(more.mean()) + _MODEL_ERROR))
+
+
+def _nine_in_ten(scores: np.ndarray) -> tuple[float, float]:
+    """Return the ends of an interval for one fit of any shape."""
     means = scores.mean(axis=1)
     spread = _NINE_IN_TEN * scores.std(axis=1, ddof=1) + _MODEL_ERROR
     high = min(np.max(means + spread), np.max(scores) + _MODEL_ERROR)  # bad fits are not mirrored
-    return _ScoreInterval(float(means[0]), float(np.min(means - spread)), float(high))
+    return float(np.min(means - spread)), float(high)
 
 
 def _scores(

@@ -1324,6 +1324,42 @@ MUTATIONS = [
         "tests/test_additive.py -k importances",
     ),
     Mutation(
+        "the limit of errors of an evaluation is the largest of the records",
+        "limit = limit_of(LIMITS, errors, high - low, _TAIL, owned, spending, total)",
+        "limit = float(errors.max())",
+        "tests/test_spent.py -k 'always_held and weights and Ridge'",
+    ),
+    Mutation(
+        "the limits of differences are the largest of the records",
+        "limits[k] = limit_of(LIMITS, apart, most[k], TAIL_OF_COUNTS, owned, spending, total)",
+        "limits[k] = apart.max()",
+        "tests/test_spent.py -k 'always_held and another and GAMRegressor'",
+    ),
+    Mutation(
+        "the middle of targets of an evaluation is that of the records",
+        "centre = spending.threshold(MIDDLE, partial(owned.within, targets), grid, 0.5, total)",
+        "centre = np.median(targets)",
+        "tests/test_spent.py -k 'always_held and weights and Ridge'",
+    ),
+    Mutation(
+        "differences of losses of two models are of one sign",
+        "noisy = NoisyPart(SUMS, owned.columns(parts)).released",
+        "noisy = NoisyPart(SUMS, owned.columns(parts, 0.0)).released",
+        "tests/test_evaluation.py -k differences_of_two",
+    ),
+    Mutation(
+        "intervals of a population leave out its sample",
+        "return np.maximum(noisy.values, 0.0) + std",
+        "return 0.0 * std",
+        "tests/test_evaluation.py -k numbers_for_the_population",
+    ),
+    Mutation(
+        "a target and its square move a sum by no more than the target",
+        "math.sqrt(1.2875) / norm",
+        "1.0 / norm",
+        "tests/test_spent.py -k 'always_held and weights and Ridge'",
+    ),
+    Mutation(
         "records of other labels weigh as much as others",
         "return rows.weighted_by(~others)",
         "return rows",
