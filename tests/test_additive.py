@@ -630,10 +630,9 @@ def test_importances_are_mean_contributions():
         assert 0.4 < found[name] / seen[name] < 2.5
     # without effect they are less than contributions, which are noise: seeded
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=5000), rng.random(5000) < 0.05, rng.normal(size=5000)])
-    y = rng.random(5000) < 1 / (1 + np.exp(-np.sin(1.5 * X[:, 0]) - 2 * X[:, 1]))
-    bounds = [(-4, 4), (0, 1), (-4, 4)]
-    model = PrivateGAMClassifier(bounds=bounds, classes=[False, True], random_state=0).fit(X, y)
+    X = rng.normal(size=(8000, 3))
+    y = rng.random(8000) < 1 / (1 + np.exp(-np.sin(1.5 * X[:, 0]) - 0.7 * X[:, 1]))
+    model = PrivateGAMClassifier(bounds=(-4, 4), classes=[False, True], random_state=0).fit(X, y)
     found = model.term_importances_
     *seen, noise = np.abs(model.explain(X)).mean(axis=0)[1:4]
     assert found["x2"] < noise / 2
