@@ -15,6 +15,7 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.exceptions import PrivacyUtilityWarning
 from skdpdyn.export.io import TRUSTED
 from skdpdyn.inference import private_regression
 
@@ -134,3 +135,27 @@ def test_tables_of_counts_say_whether_exposures_were_used():
             PrivatePoissonRegressor(), X, rng.poisson(0.5, N), exposure=exposure, **options
         )
         assert f"Coefficients of the logarithm of the {told}, of counts up to 4" in str(table)
+
+
+def test_both_families_say_that_records_are_few():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (200, 3))
+    numbers = {"bounds": (0, 1), "target_bounds": (0, 4)}
+    flags = {"bounds": (0, 1), "classes": [False, True]}
+    for models, y in (
+        (
+            (PrivateLogisticRegression(0.1, **flags), PrivateGAMClassifier(0.1, **flags)),
+            X[:, 0] > 0.5,
+        ),
+        ((PrivateRidge(0.1, **numbers), PrivateGAMRegressor(0.1, **numbers)), X[:, 0]),
+        (
+            (
+                PrivatePoissonRegressor(0.1, **numbers),
+                PrivateGAMRegressor(0.1, loss="poisson", **numbers),
+            ),
+            rng.poisson(1, 200),
+        ),
+    ):
+        for model in models:
+            with pytest.warns(PrivacyUtilityWarning, match=r"need [\d.]+ times as many records"):
+                model.fit(X, y)

@@ -133,6 +133,20 @@ def _times_as_much(request: Request, missing: float) -> float:
     return math.inf
 
 
+def _warn_of_few(request, missing, what):
+    """Warn that a model lacks something, and how many times as many records it needs."""
+    times = _times_as_much(request, missing) if missing >= 1.05 else math.inf
+    remedy = (
+        f"{times:g} times as many records, or that much of a larger epsilon, at most"
+        if times < math.inf
+        else "more records, or a larger epsilon"
+    )
+    warn(
+        f"{what} need {remedy}; skdpdyn.planning.plan says what models of that size score",
+        PrivacyUtilityWarning,
+    )
+
+
 class Constant(AsIs):
     """The base rate alone, which takes the whole budget where it is chosen before a fit."""
 
@@ -167,17 +181,7 @@ class Constant(AsIs):
             flat = request.strength * learning.facts.flatness
             missing = max(missing, rules.LEAST_FLAT_STRENGTH / flat)
             why = "the base rate, or what depends on it, drowns in its own noise, so that"
-        times = _times_as_much(request, missing) if missing >= 1.05 else math.inf
-        remedy = (
-            f"{times:g} times as many records, or that much of a larger epsilon, at most"
-            if times < math.inf
-            else "more records, or a larger epsilon"
-        )
-        warn(
-            f"{why} predictions are the same for all rows. Slopes need {remedy}; "
-            "skdpdyn.planning.plan says what models of that size score",
-            PrivacyUtilityWarning,
-        )
+        _warn_of_few(request, missing, f"{why} predictions are the same for all rows. Slopes")
         start = np.zeros(learning.plan.objective.n_parameters)
         learning.theta = start if learning.start is None else learning.start
 
@@ -241,6 +245,14 @@ class Mapped(Planned):
         if not request.is_sparse:
             return clip
         return clip * rules.sparse_clip(request.strength, request.n_features)
+
+    def settle(self, learning):
+        """See `Recipe.settle`: warn where curves are made of noise."""
+        request = learning.plan.request
+        missing = rules.LEAST_STRENGTH / request.strength
+        if request.expansion is not None and request.start is None and missing > 1:
+            few = f"n_samples={request.n_samples} at epsilon={request.budget.epsilon:g}"
+            _warn_of_few(request, missing, f"{few} are few: most of each curve is noise. Curves")
 
     def alpha(self, request, objective, training):
         """See `Recipe.alpha`."""
