@@ -395,7 +395,7 @@ def ranges_split(n_split, is_wide=False):
 
     def run(data):
         x = np.clip(data.X, -1, 1)
-        finer = np.sign(x) * 2.0 ** (80 + 30 * np.abs(x)) if is_wide else 2000 + 60 * x
+        finer = np.sign(x) * 2.0 ** (66 + 28 * np.abs(x)) if is_wide else 2000 + 60 * x
         split = np.arange(x.shape[1]) < n_split
         return ranges_alone(with_other(data, X=np.where(split, finer, x)), epsilon=30.0)
 

@@ -50,6 +50,7 @@ from skdpdyn import (
 from skdpdyn.audit import Listener, allowed, listened, replay
 from skdpdyn.core.noise import generators
 from skdpdyn.evaluation import evaluate
+from skdpdyn.kernels.statistics import PARTS
 from skdpdyn.model_selection.private_search import SCORE, SHARED, TRIALS
 from skdpdyn.privacy import Composition, Selection, Vocabulary
 from skdpdyn.solvers import (
@@ -267,7 +268,8 @@ def replaced(record):
 
 
 def parts(heard, record, way):
-    """Yield the name of each release, and the part of its limit that two data sets come to.
+    """Yield the name of each release, its size, and the part of its limit that two data sets come
+    to.
 
     Raises if a release, or its noise, is another one on a neighbour.
     """
@@ -284,11 +286,14 @@ def parts(heard, record, way):
         points = np.array([np.ravel(call.point / call.scale) for call in calls])
         if limit < math.inf:
             absent = "no intercept" in way and not replaced(record) and not counted(name)
-            yield name, float(distances(points, record, name, absent)) / limit
+            yield name, points.shape[1], float(distances(points, record, name, absent)) / limit
 
 
-def approached(run, way, n_features, enough, stories=STORIES):
-    """Return how near each release comes to what is allowed, by name; until it is enough."""
+def approached(run, way, n_features, enough, stories=STORIES, size=None):
+    """Return how near each release comes to what is allowed, by name; until it is enough.
+
+    ``size``: that of releases that count, where branches share a name; None: all do.
+    """
     found = {}
     seen = Seen(table(n_features)[0])
     before = Outcomes(None, STORIES[0])
@@ -312,9 +317,10 @@ def approached(run, way, n_features, enough, stories=STORIES):
                 n_tables += len(tables)
                 if len(heard) < n_tables:  # other levels occur: only a vocabulary hides which
                     assert any(isinstance(part, Vocabulary) for part in record.mechanisms)
-                for name, part in parts(heard, record, way):
-                    found[name] = max(found.get(name, 0.0), part)
-                if all(part >= enough(name) for name, part in found.items()):
+                for name, of_release, part in parts(heard, record, way):
+                    if size in (None, of_release):
+                        found[name] = max(found.get(name, 0.0), part)
+                if found and all(part >= enough(name) for name, part in found.items()):
                     return found
     return found
 
@@ -489,6 +495,21 @@ def test_each_release_comes_near_to_its_limit_and_not_beyond(way):
     assert not check(BY_HAND[way](2), way, 2)
 
 
+BRANCHES = {
+    "ranges, none split": 2 * 329,  # all cells are measured again
+    "ranges, one of years": 2 * PARTS,
+    "ranges, two of years": 4 * PARTS,
+    "ranges, two so wide": 4 * PARTS,
+}
+"""Branches of a release that share its name, by their number of counts."""
+
+
+@pytest.mark.parametrize("way", BRANCHES)
+def test_each_branch_of_finer_ranges_comes_near_to_its_limit(way):
+    found = approached(BY_HAND[way](2), way, 2, lambda _: NEAR, STORIES[:1], BRANCHES[way])
+    assert NEAR <= found["finer ranges of columns"] <= 1 + ROUNDING
+
+
 @pytest.mark.parametrize("way", BY_HAND)
 def test_no_release_of_wide_rows_is_beyond_its_limit(way):
     """Outcomes are loud, so that much is shown that nobody holds."""
@@ -557,7 +578,7 @@ def test_rows_that_tie_with_an_edge_move_by_one_person(name):
     for run, tables in tied(SCORED[name], X, y):
         heard = []
         record = listen(run, tables, heard, STORIES[0], 1)
-        found = dict(parts(heard, record, "evaluate"))
+        found = {name: part for name, _, part in parts(heard, record, "evaluate")}
         assert found
         assert all(part <= 1 + ROUNDING for part in found.values())
 
