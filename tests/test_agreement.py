@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from sklearn.base import clone
@@ -20,6 +21,7 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.datasets import load_adult
 
 RNG = np.random.default_rng(0)
 N = 20_000
@@ -165,3 +167,20 @@ def test_coefficients_are_in_units_of_the_columns(loss, columns):
     assert kept.mean() > 0.3
     np.testing.assert_allclose(raw[kept], predicted[kept], rtol=1e-6, atol=1e-6)
     assert np.max(np.abs(model.coef_)) < 1e5
+
+
+@pytest.mark.parametrize("name", ["logistic", "pinball"])
+def test_coefficients_of_dummies_can_be_read(name):
+    """The largest of Adult's, with ranges that are bought, are below 100, rare levels among them,
+    and rows inside the ranges have the raw prediction that they say.
+    """
+    data, target = load_adult(return_X_y=True)
+    X = pd.get_dummies(data, dtype=float).to_numpy()
+    model = clone(LINEAR[name]).fit(X, (target == ">50K").astype(int))
+    coef = np.ravel(model.coef_)
+    assert np.max(np.abs(coef)) < 100
+    low, high = model.ranges_.T
+    inside = np.all((low <= X) & (high >= X), axis=1)
+    away = X @ coef + model.intercept_ - model._raw_predictions(X).ravel()
+    assert np.mean(inside) > 0.5
+    assert np.mean(np.abs(away[inside]) < 1e-6) > 0.2  # others are shortened
