@@ -7,6 +7,7 @@ of one person moves counts by whole persons.
 import os
 import subprocess
 import sys
+import tracemalloc
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -125,6 +126,10 @@ def test_numpy_repeats_the_kernel_to_the_bit(dtype, n_features, monkeypatch):
             with np.errstate(all="ignore"):
                 found.append(model.raw(rows))
                 np.testing.assert_array_equal(model.raw(rows[5:7])[0], found[-1][0][5:7])
+                monkeypatch.setattr(products, "AT_ONCE", 1)
+                np.testing.assert_array_equal(model.raw(rows, n_jobs=2)[0], found[-1][0])
+                monkeypatch.undo()
+                monkeypatch.setattr(products, "predict_rows", {dtype: Kernel(kernel)})
                 for bad in (np.nan, np.inf, -np.inf):
                     spoilt = rows.copy()
                     spoilt[33, -1] = bad
@@ -270,6 +275,14 @@ def test_numpy_repeats_look_ups_to_the_bit(options, monkeypatch):
         np.testing.assert_array_equal(one[0], other[0])
         np.testing.assert_array_equal(one[1], other[1])
     np.testing.assert_allclose(said[2][0], said[0][0], rtol=1e-12, atol=1e-12)
+    monkeypatch.setattr(lookups, "AT_ONCE", 32)
+    threads = model.set_params(n_jobs=2)
+    np.testing.assert_array_equal(threads.decision_function(rows), said[-1][0])
+    many = np.tile(rows, (200, 1))
+    tracemalloc.start()
+    model.predict(many)
+    assert tracemalloc.get_traced_memory()[1] < 4 * many.nbytes  # of no number for each term
+    tracemalloc.stop()
 
 
 def test_levels_and_gaps_of_a_row_do_too():

@@ -3,7 +3,8 @@
 The squared length of a row, and what each term says of it, are sums of numbers that tables have for
 a cell of a column, or for the cells of two. Only the lowest products of pairs mix among one
 another: these are multiplied by a triangle. Where tables of two cells would be too large, so are
-the features of all columns, and the other products of each pair.
+the features of all columns, and the other products of each pair. Where those of all outputs would
+be, each says something of every product.
 
 A sum has one order, whatever the number of rows. Compiled code adds many rows, and numpy does the
 same to the bit where none is on disk.
@@ -19,13 +20,19 @@ import numpy as np
 from skdpdyn.core.expansion import Expansion, NumberColumn
 from skdpdyn.data.coded import centre_of, mixes_blocks, moved_tables, tables_of_squares
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.lookups import add_features, add_looked_up, add_products, write_codes
-from skdpdyn.support.blas import one_blas_thread
+from skdpdyn.kernels.lookups import (
+    add_dots,
+    add_features,
+    add_looked_up,
+    add_products,
+    write_codes,
+)
+from skdpdyn.support.blas import in_threads, one_blas_thread, threads_of
 
 _FEW = 16  # rows that numpy alone looks up
 _VERY_FEW = 8  # whose products are multiplied by one call
 _IN_CACHE = 128  # rows that numpy looks up at a time
-_AT_ONCE = 1 << 14  # rows that compiled code does, a multiple of what it multiplies at a time
+AT_ONCE = 1 << 14  # rows that compiled code does, a multiple of what it multiplies at a time
 MOST_CELLS = 6_000_000  # of all tables: 48 MB
 _MOST_EDGES = 255  # of a column of numbers
 _WORTH_COMPILING = 200_000  # rows in all, which take numpy a second
@@ -92,6 +99,10 @@ class Lookups:
     terms, squares : CellTables or None
         Contributions of terms, and squared lengths of rows. None: they would be too large, and
         follow from products of pairs, and from ``features``.
+    alone, dots : CellTables or None, tuple or None
+        Where there are no ``terms``: contributions of columns, and products of pairs: numbers of
+        cells, the column and the place of each factor, both factors of each product, its weights
+        and what all together are at the centre.
     features : tuple or None
         Where the features of columns begin, and end in a row, those of all cells, and a triangle
         that they are multiplied by. None: ``squares`` has them.
@@ -121,10 +132,16 @@ class Lookups:
         self.constants = centres.sum(axis=1)
         self._is_wide = is_wide(expansion, row_map.is_diagonal)
         self._few = 0 if self._is_wide else _FEW
+        self._kernels = _kernels(self._is_wide, has_terms(expansion, len(weights)))
         with one_blas_thread():
             self.terms = None
-            if _count_of_pairs(expansion, len(weights)) <= MOST_CELLS:
+            self.alone = None
+            self.dots = None
+            if has_terms(expansion, len(weights)):
                 self.terms = _of_terms(expansion, weights, centres)
+            else:
+                self.alone = _of_columns(expansion, weights, centres)
+                self.dots = self._of_dots()
             self.squares = self._of_squares()
             blocks = expansion.blocks[1:] if self._is_wide else expansion.blocks[1:2]
             self.products = [self._products_of(block) for block in blocks]
@@ -155,6 +172,15 @@ class Lookups:
         features = np.concatenate([table.ravel() for table in tables])
         triangle = _triangle(self._row_map, self._expansion.blocks[0])
         return firsts.astype(np.int64), ends.astype(np.int64), features, triangle
+
+    def _of_dots(self):
+        """Return the products of pairs with the weights of each output, as kernels read them."""
+        expansion = self._expansion
+        weights, centres = self._numbers
+        factors, sides = self.factors(np.arange(expansion.n_products))
+        of_products = np.ascontiguousarray(weights[:, expansion.n_cells :])
+        shift = centres[:, len(expansion.columns) :].sum(axis=1)
+        return expansion.low, factors, sides, of_products, shift
 
     def _products_of(self, block):
         """Return the products of pairs of a block of features, as kernels read them."""
@@ -202,7 +228,7 @@ class Lookups:
         if self._are_ready(len(X)):
             kernel = write_codes.found(worthwhile=True)
             infinite = False
-            for part in _parts(len(X), _AT_ONCE):
+            for part in _parts(len(X), AT_ONCE):
                 turned = np.empty((len(edges), len(X[part])), np.uint16)
                 infinite |= kernel(np.ascontiguousarray(X[part]), edges, missing, turned)
                 codes[:, part] = turned
@@ -218,33 +244,53 @@ class Lookups:
 
     # --- sums -------------------------------------------------------------------------------------
 
-    def raw(self, codes: np.ndarray) -> np.ndarray:
+    def raw(self, codes: np.ndarray, n_jobs: int | None = None) -> np.ndarray:
         """Return the sums of all terms.
 
         Parameters
         ----------
         codes : ndarray of shape (n_columns, n_rows)
             Cells.
+        n_jobs : int or None, default=None
+            Threads that compiled code takes, see `skdpdyn.support.blas.threads_of`.
 
         Returns
         -------
         ndarray of shape (n_rows, n_outputs)
         """
         n_rows = codes.shape[1]
-        if self.terms is None:
-            return _sums(self.each(codes)) + self.constants
         out = np.empty((n_rows, len(self.constants)))
-        ready = self._are_ready(n_rows)
-        for part in _parts(n_rows, _AT_ONCE if ready else _IN_CACHE):
-            if ready:
-                turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
-                sums = self._added(self.terms, turned)
-                out[part] = (self._factors_of_many(turned) * sums).T
-            else:
+        if not self._are_ready(n_rows):
+            for part in _parts(n_rows, _IN_CACHE):
                 cells = codes[:, part].T.astype(np.intp)
-                sums = _sums(self.terms.each(cells, self._starts))
-                out[part] = (self._factors(cells) * sums).T
+                out[part] = (self._factors(cells) * self._sums_of_terms(cells)).T
+            return out + self.constants
+
+        def write(part):
+            turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
+            sums = self._added(self.terms or self.alone, turned)
+            if self.dots is not None:
+                add_dots.found(worthwhile=True)(turned, self._starts, *self.dots, sums)
+            out[part] = (self._factors_of_many(turned) * sums).T
+
+        parts = _parts(n_rows, AT_ONCE)
+        list(in_threads(write, parts, threads_of(n_jobs, codes.size) if parts[1:] else 1))
         return out + self.constants
+
+    def _sums_of_terms(self, cells):
+        """Return the sums of terms to the bit by numpy, of shape (n_outputs, n_rows)."""
+        sums = _sums((self.terms or self.alone).each(cells, self._starts))
+        if self.dots is None:
+            return sums
+        low, factors, sides, weights, shift = self.dots
+        v = self._multiplied(cells, low, factors, sides)
+        return sums + (np.stack([_sums(v * of_output) for of_output in weights]) - shift[:, None])
+
+    def _multiplied(self, cells, low, factors, sides):
+        """Return products of numbers of two columns' cells."""
+        column, inside = factors.T
+        of_rows = low[cells[:, column] + self._starts[column], inside]
+        return of_rows[:, sides[:, 0]] * of_rows[:, sides[:, 1]]
 
     def each(self, codes: np.ndarray) -> np.ndarray:
         """Return the contribution of each term, less that at the centre.
@@ -262,7 +308,7 @@ class Lookups:
         n_terms = len(expansion.columns) + len(expansion.pairs)
         out = np.empty((codes.shape[1], len(self.constants), n_terms))
         ready = self._are_ready(len(out))
-        for part in _parts(len(out), _AT_ONCE if ready else _IN_CACHE):
+        for part in _parts(len(out), AT_ONCE if ready else _IN_CACHE):
             cells = codes[:, part].T.astype(np.intp)
             if ready:
                 turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
@@ -283,7 +329,7 @@ class Lookups:
             return False
         _so_far[0] += n_rows
         worthwhile = _so_far[0] > _WORTH_COMPILING
-        return all(kernel.found(worthwhile) is not None for kernel in _kernels(self._is_wide))
+        return all(kernel.found(worthwhile) is not None for kernel in self._kernels)
 
     def _added(self, tables, turned):
         """Return sums of numbers of tables by compiled code, of shape (n_tables, n_rows)."""
@@ -311,9 +357,7 @@ class Lookups:
         else:
             squares = self._lengths_of_features(cells)
         for low, factors, sides, weights, centre, triangle in self.products:
-            column, inside = factors.T
-            of_rows = low[cells[:, column] + self._starts[column], inside]
-            v = of_rows[:, sides[:, 0]] * of_rows[:, sides[:, 1]] * weights - centre
+            v = self._multiplied(cells, low, factors, sides) * weights - centre
             squares = squares + _squared_lengths(v, triangle)
         return self._shortened(squares)
 
@@ -335,6 +379,11 @@ def is_wide(expansion: Expansion, is_diagonal: bool) -> bool:
         return _count_of_pairs(expansion, 1) > MOST_CELLS
     sizes = np.array([column.n_cells for column in expansion.columns])
     return int(np.sum(sizes) ** 2 - np.sum(sizes**2)) // 2 > MOST_CELLS
+
+
+def has_terms(expansion: Expansion, n_outputs: int) -> bool:
+    """Return whether terms of pairs have tables: of so many outputs they may be too large."""
+    return _count_of_pairs(expansion, n_outputs) <= MOST_CELLS
 
 
 def _count_of_pairs(expansion, n_outputs):
@@ -361,11 +410,15 @@ def _squared_lengths(v, triangle):
     return _sums(turned * turned)
 
 
+def _of_columns(expansion, weights, centres):
+    """Return the contributions of columns by cell, for each output."""
+    column_of_cell = np.repeat(np.arange(len(expansion.columns)), np.diff(expansion.starts))
+    return CellTables.of(weights[:, : expansion.n_cells] - centres[:, column_of_cell], {})
+
+
 def _of_terms(expansion, weights, centres):
     """Return the contributions of columns by cell and of pairs by two cells, for each output."""
     n_columns = len(expansion.columns)
-    column_of_cell = np.repeat(np.arange(n_columns), np.diff(expansion.starts))
-    alone = weights[:, : expansion.n_cells] - centres[:, column_of_cell]
     tables = {}
     product = expansion.n_cells
     for k, (i, j) in enumerate(expansion.pairs):
@@ -378,7 +431,7 @@ def _of_terms(expansion, weights, centres):
         table = low[0][:, : sizes[0]] @ of_products @ low[1][:, : sizes[1]].T
         tables[i, j] = table - centres[:, n_columns + k, None, None]
         product += one.size
-    return CellTables.of(alone, tables)
+    return CellTables.of(_of_columns(expansion, weights, centres).alone, tables)
 
 
 def _parts(n_rows, size) -> list[slice]:
@@ -396,12 +449,13 @@ _so_far = [0]
 def prepare(model: Any) -> None:
     """Compile the passes over rows, as a fit does, whose predictions will be asked for."""
     wide = is_wide(model.expansion_, model.conditioning_.row_map.is_diagonal)
-    for kernel in _kernels(wide):
+    for kernel in _kernels(wide, has_terms(model.expansion_, len(np.atleast_2d(model.coef_)))):
         kernel.found(worthwhile=True)
 
 
-def _kernels(wide):
-    return (write_codes, add_looked_up, add_products, *[add_features] * wide)
+def _kernels(wide, with_terms):
+    others = [add_features] * wide + [add_dots] * (not with_terms)
+    return (write_codes, add_looked_up, add_products, *others)
 
 
 CACHE: "WeakKeyDictionary[Any, tuple]" = WeakKeyDictionary()

@@ -17,10 +17,11 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of
 from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.kernels.products import WIDE, predict_rows
+from skdpdyn.support.blas import in_threads, threads_of
 
 _NONE = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))
-_AT_ONCE = 1 << 18  # numbers of X between two looks at interrupts
+AT_ONCE = 1 << 18  # numbers of X between two looks at interrupts
 _FEW = 16  # rows that no compiled code is looked for on disk for
 _IN_CACHE = 1 << 10  # rows that it takes at a time
 _WORTH_COMPILING = 20_000_000  # numbers of X in all, which take numpy a second
@@ -90,13 +91,15 @@ class Products:
         of_map = radius, ball.norm, ball.shrink, ball.unit, ball.full
         return cls(np.ascontiguousarray(coef), constant, of_ranges, *of_centre, of_map)
 
-    def raw(self, X: np.ndarray) -> tuple[np.ndarray, bool]:
+    def raw(self, X: np.ndarray, n_jobs: int | None = None) -> tuple[np.ndarray, bool]:
         """Return raw predictions without intercepts, and whether all numbers of X are finite.
 
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_features)
             Rows in any order of memory.
+        n_jobs : int or None, default=None
+            Threads that compiled code takes, see `skdpdyn.support.blas.threads_of`.
 
         Returns
         -------
@@ -108,22 +111,22 @@ class Products:
         kernel = predict_rows[X.dtype.name].in_memory
         if kernel is None and n_rows > _FEW:
             kernel = _kernel(X.dtype.name, X.size)
-        finite = True
         out = np.empty((n_rows, len(self.coef)))
-        step = max(_FEW, _AT_ONCE // max(n_features, 1))
+        step = max(_FEW, AT_ONCE // max(n_features, 1))
         step = min(step, _IN_CACHE) if kernel is None else step
-        if kernel is not None:
-            room = aligned_empty((2 * n_features + 3) * WIDE)
-            of_rows = *self.ranges, self.centre, self.matrix, self.of_map
-            numbers = *of_rows, self.coef, self.shift, self.constant, room
-        for first in range(0, n_rows, step):
-            part = slice(first, first + step)
+        of_rows = *self.ranges, self.centre, self.matrix, self.of_map
+        numbers = *of_rows, self.coef, self.shift, self.constant
+
+        def write(part):
             if kernel is None:
-                finite &= bool(np.isfinite(X[part]).all())
                 out[part] = self._by_numpy(X[part].astype(np.float64))
-            else:
-                finite &= kernel(np.ascontiguousarray(X[part]), *numbers, out[part])
-        return out, finite
+                return bool(np.isfinite(X[part]).all())
+            room = aligned_empty((2 * n_features + 3) * WIDE)
+            return kernel(np.ascontiguousarray(X[part]), *numbers, room, out[part])
+
+        parts = [slice(first, first + step) for first in range(0, n_rows, step)]
+        n_threads = 1 if kernel is None or len(parts) < 2 else threads_of(n_jobs, X.size)
+        return out, all([*in_threads(write, parts, n_threads)])
 
     def _by_numpy(self, rows):
         """Return raw predictions to the bit of the kernel: all sums are in the order of columns."""

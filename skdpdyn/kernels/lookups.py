@@ -7,8 +7,8 @@ Nothing is reassociated nor contracted, and a row's sums are of its own cells al
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.jit import readonly, writable
-from skdpdyn.kernels.products import WIDE, write_lengths
+from skdpdyn.kernels.jit import readonly, strict, writable
+from skdpdyn.kernels.products import WIDE, write_dots, write_lengths
 from skdpdyn.kernels.ready import WhenReady
 
 
@@ -51,21 +51,27 @@ def _add_looked_up(codes, starts, alone, pairs, of_pairs, sums):
                 sums[o, r] += of_pairs[o, place]
 
 
+@strict
+def _write_factors(codes, start, starts, low, factors, of_rows):
+    """Write the factors of products for a block of rows; the last row fills the rest."""
+    last = codes.shape[1] - 1
+    for u in range(factors.shape[0]):
+        j = factors[u, 0]
+        a = factors[u, 1]
+        for k in range(WIDE):
+            row = min(start + k, last)
+            of_rows[u, k] = low[np.uintp(starts[j]) + np.uintp(codes[j, row]), a]
+
+
 def _add_products(codes, starts, low, factors, sides, weights, centre, triangle, squares):
     """Add the squared length of products of two columns, less their centre, times a triangle."""
     n_rows = codes.shape[1]
     n_products = weights.size
-    n_factors = factors.shape[0]
     total = np.empty(WIDE)
-    of_rows = np.empty((n_factors, WIDE))
+    of_rows = np.empty((factors.shape[0], WIDE))
     v = np.empty(n_products * WIDE)
     for start in range(0, n_rows, WIDE):
-        for u in range(n_factors):
-            j = factors[u, 0]
-            a = factors[u, 1]
-            for k in range(WIDE):
-                row = min(start + k, n_rows - 1)
-                of_rows[u, k] = low[np.uintp(starts[j]) + np.uintp(codes[j, row]), a]
+        _write_factors(codes, start, starts, low, factors, of_rows)
         for p in range(n_products):
             one = sides[p, 0]
             other = sides[p, 1]
@@ -75,6 +81,24 @@ def _add_products(codes, starts, low, factors, sides, weights, centre, triangle,
         write_lengths(v, triangle, False, total)
         for k in range(min(WIDE, n_rows - start)):
             squares[start + k] += total[k]
+
+
+def _add_dots(codes, starts, low, factors, sides, weights, shift, sums):
+    """Add weighted products of two columns for each output, less its shift."""
+    n_rows = codes.shape[1]
+    n_products = weights.shape[1]
+    dots = np.empty(WIDE)
+    of_rows = np.empty((factors.shape[0], WIDE))
+    v = np.empty(n_products * WIDE)
+    for start in range(0, n_rows, WIDE):
+        _write_factors(codes, start, starts, low, factors, of_rows)
+        for p in range(n_products):
+            for k in range(WIDE):
+                v[p * WIDE + k] = of_rows[sides[p, 0], k] * of_rows[sides[p, 1], k]
+        for o in range(weights.shape[0]):
+            write_dots(weights[o], v, dots)
+            for k in range(min(WIDE, n_rows - start)):
+                sums[o, start + k] += dots[k] - shift[o]
 
 
 def _add_features(codes, firsts, ends, features, triangle, squares):
@@ -119,6 +143,13 @@ add_products = WhenReady(
     types.void(
         *(_codes, _places, _table, _pairs, _pairs, _numbers, _numbers, _table),
         writable(np.float64),
+    ),
+)
+add_dots = WhenReady(
+    _add_dots,
+    types.void(
+        *(_codes, _places, _table, _pairs, _pairs, _table, _numbers),
+        writable(np.float64, 2),
     ),
 )
 add_features = WhenReady(

@@ -63,14 +63,14 @@ def _into_ranges(v, middle, factor):
 
 
 @strict
-def _write_dots(left, at, right, first, last, out):
-    """Write the products of a row of ``left``, which begins at ``at``, with a block of rows."""
+def write_dots(left, right, out):
+    """Write the products of a row of numbers with a block of rows."""
     a = filled(0.0)
     b = filled(0.0)
     c = filled(0.0)
     d = filled(0.0)
-    for p in range(first, last):
-        number = filled(left[at + p])
+    for p in range(left.size):
+        number = filled(left[p])
         there = p * WIDE
         a = multiply_then_add(number, load(right, there), a)
         b = multiply_then_add(number, load(right, there + 8), b)
@@ -216,7 +216,7 @@ def _predict(X, middle, factor, centre, matrix, ball, coef, shift, constant, roo
             _divide(v, centre, matrix, ball, scale, lost, w)
         n_rows = min(WIDE, X.shape[0] - start)
         for o in range(coef.shape[0]):
-            _write_dots(coef[o], 0, v, 0, n_columns, dots)
+            write_dots(coef[o], v, dots)
             for k in range(n_rows):
                 raw = dots[k] * scale[k]
                 if centre.size:

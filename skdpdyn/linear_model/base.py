@@ -517,7 +517,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             if sparse.issparse(X):
                 products = self._of_sparse(X)
             else:
-                products, is_finite = products_of(self, X.dtype).raw(X)
+                products, is_finite = products_of(self, X.dtype).raw(X, self.n_jobs)
                 if is_plain and not is_finite:
                     validated(self, X, dtype=DTYPES, reset=False)  # raises
         products = products.astype(X.dtype, copy=False)

@@ -208,7 +208,7 @@ class AdditiveModel(PrivateLinearModel):
     def _scaled_products(self, X):
         """Return raw predictions without intercepts: the sums of all contributions."""
         tables = self._lookups()
-        products = tables.raw(cells_of(self, X, tables))
+        products = tables.raw(cells_of(self, X, tables), self.n_jobs)
         return products if self.coef_.ndim == 2 else products[:, 0]
 
     def _lookups(self):
