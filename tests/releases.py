@@ -367,6 +367,20 @@ def rich(model, target="y", **of_records):
     return lambda n_features: run
 
 
+def looking(model, target="y", **of_records):
+    """Return a way out: an additive model whose pairs a look chooses, however few the records."""
+    run = rich(partial(model, interactions=1), target, **of_records)
+
+    def for_width(n_features):
+        def patched(data):
+            with patch.object(rules, "LOOKS_FROM", (math.inf, 0.0)):
+                return run(n_features)(data)
+
+        return patched
+
+    return for_width
+
+
 def with_private_levels(**of_records):
     """Return a way out: an additive model that buys the levels of two columns, one of them text."""
 
@@ -903,6 +917,10 @@ WAYS_OUT = {
     "PrivateGAMClassifier": rich(gam),
     "PrivateGAMClassifier of few records": fit(gam),
     "PrivateGAMClassifier persons": rich(gam, **PERSONS),
+    "PrivateGAMClassifier that looks": looking(gam),
+    "PrivateGAMClassifier that looks, persons": looking(weighing(gam), **PERSONS, **WEIGHED),
+    "PrivateGAMClassifier of three classes that looks": looking(partial(gam, classes=[0, 1, 2])),
+    "PrivateGAMRegressor that looks": looking(curves, "target"),
     "PrivateGAMClassifier private levels": with_private_levels(),
     "PrivateGAMClassifier private levels, persons": with_private_levels(**PERSONS),
     "PrivateGAMClassifier three classes": rich(partial(gam, classes=[0, 1, 2])),

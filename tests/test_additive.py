@@ -715,11 +715,44 @@ def test_a_named_pair_is_drawn_finely():
     assert model.score(frame, y) > 0.9
 
 
+def test_a_look_finds_the_pair_that_acts_together():
+    """Its cost is that of the plan, and all of it is in the record."""
+    rng = np.random.default_rng(0)
+    n = 30_000
+    frame = pd.DataFrame(rng.uniform(0, 1, (n, 3)), columns=["a", "b", "c"])
+    frame["side"] = rng.choice(["east", "west"], n)
+    signs = np.where(frame["side"] == "east", 1, -1)
+    y = signs * np.cos(2 * np.pi * frame["b"]) + frame["a"] + rng.normal(0, 0.3, n)
+    public = {"bounds": (0, 1), "categories": {"side": ["east", "west"]}, "target_bounds": (-3, 4)}
+    model = PrivateGAMRegressor(1.0, interactions=2, random_state=0, **public).fit(frame, y)
+    assert model.chosen_pairs_ == model.expansion_.pairs == ((1, 3),)
+    assert model.score(frame, y) > 0.8  # curves alone: .14
+    assert model.privacy_ == model.privacy_cost(n, 4)
+    names = set(model.mechanism_.names)
+    assert {"look at residuals", "curves before a look: training", "training"} <= names
+    assert check_report(model.privacy_report().to_json())["theorem"]
+    assert "pairs chosen: b * side" in model.privacy_report().to_json()
+    grid = model.shapes_["b * side"]
+    assert grid.value.shape == grid.estimate.shape
+    none = PrivateGAMRegressor(1.0, interactions=2, random_state=0, **public)
+    assert none.fit(frame, frame["a"]).chosen_pairs_ == ()
+
+
+@pytest.mark.parametrize("given", [{"solver": "noisy_sgd"}, {"bound": "last_iterate"}])
+def test_a_look_is_refused_where_runs_do_not_compose(given):
+    model = PrivateGAMClassifier(bounds=(0, 1), classes=[0, 1], interactions=10, **given)
+    with pytest.raises(ValueError, match=r"interactions=10: .* does not choose pairs"):
+        model.privacy_cost(1000, 4)
+    assert model.set_params(interactions="auto").privacy_cost(100_000, 2)
+    with pytest.raises(ValueError, match="must be >= 0"):
+        PrivateGAMClassifier(bounds=(0, 1), interactions=-1).privacy_cost(1000, 2)
+
+
 def test_few_records_or_many_levels_leave_named_pairs_as_coarse_as_others():
     numbers = (NumberColumn(0.0, 1.0),) * 4
     expansion = Expansion((*numbers, Levels(range(500))), 8, 1.5, pairs=((0, 1), (0, 4)), order=2)
-    assert drawn_finely(expansion, 300.0) is expansion
-    assert drawn_finely(expansion, 1e4).fine == ()  # more columns than a matrix is bought of
+    assert drawn_finely(expansion, 300.0) == expansion
+    assert drawn_finely(expansion, 1e9).fine == (48, 0)
     few = replace(expansion, pairs=((0, 1), (2, 3)))
     assert drawn_finely(few, 4000.0).fine == (12, 12)
     assert drawn_finely(few, 1e9).n_products <= 400

@@ -524,6 +524,9 @@ TALLIES = {
     "columns from 0": lambda tally, a, b, place: tally.columns(np.column_stack([a, a]), 0.0),
     "by place": lambda tally, a, b, place: tally.by_place(a, place, 8),
     "moments": lambda tally, a, b, place: tally.moments(b),
+    "signed": lambda tally, a, b, place: tally.signed(
+        np.column_stack([4 * b, 0 * b]), 0.7, [place, (place + 3) % 8], [8, 8]
+    ),
     "counts": lambda tally, a, b, place: tally.counts(place, 8),
     "one count": lambda tally, a, b, place: tally.counts(place, 8).at(3),
     "tree": lambda tally, a, b, place: tally.by_strategy(place, TREE),

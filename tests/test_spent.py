@@ -421,6 +421,9 @@ PROOFS = {
     "output_perturbation.*: (training|PerturbedOutput)": 0.65,
     # A residual of 1 at the farthest score needs a base rate below the noise, which is cut off.
     "slope of residuals": 0.5,
+    # Residuals of two labels in one cell are 1 apart, not 2; those in two cells the root of 2.
+    "GAMClassifier.*add_remove.*: look at residuals": 0.34,
+    "GAMClassifier.*: look at residuals": 0.7,
     # A row far above the mean row cannot have a target as far above its prediction.
     "GAM.*: slope of predictions": 0.92,
     # No weight is 0: at bounds of 1 and 4 a replacement moves their sum by 3/4.

@@ -4,6 +4,7 @@ solver, of which records. New estimators and solvers are taken up, and new param
 """
 
 import inspect
+import math
 from collections import defaultdict
 from contextlib import ExitStack
 from copy import copy
@@ -84,6 +85,7 @@ ASKED = {
     "fit, counts": {"loss": "poisson", **COUNTS},
     "fit, robust centres": {"loss": "huber"},
     "fit, no pairs": {"interactions": None},
+    "fit, a look": {"interactions": 1},
     "fit, a rising column": {"monotonic_cst": [1, 0]},
     "table": {},
     "table, weights": {"weight_bounds": WEIGHTS, "sample_weight": "weights"},
@@ -295,6 +297,7 @@ REFUSED = {
     "must be 'squared' or 'huber'": lambda way: (
         way.done == "fit, counts" and way.estimator == "PrivateRidge"
     ),
+    "does not choose pairs": lambda way: way.done == "fit, a look" and way.solver == "noisy_sgd",
     "cannot train an additive model": lambda way: (
         way.estimator in ADDITIVE and way.solver not in MAPS
     ),
@@ -406,6 +409,7 @@ def pay_for_all(patches):
         **dict.fromkeys(always, lambda *_: True),
         orders_of_products=lambda *_: (4,),
         cosines_of_scales=lambda _: 2,
+        LOOKS_FROM=(math.inf, 0.0),
         LEAST_STRENGTH=0.0,
         LEAST_FLAT_STRENGTH=0.0,
         LEAST_NARROWING=0.0,

@@ -512,6 +512,10 @@ class Expansion(FieldsAlone):
         first = int(np.searchsorted(below, 0.0, side="right"))
         return slice(first, int(np.searchsorted(below, 1.0, side="left")))
 
+    def last_scale(self, j: int) -> np.ndarray:
+        """Return the cells of a column of numbers on its last scale: of a distribution, if any."""
+        return self._scales(j)[-1]
+
     def _scales(self, j):
         column = self.columns[j]
         inside = self.inside(j)
@@ -538,7 +542,7 @@ class Expansion(FieldsAlone):
                 factors[first : first + n, :n] = np.eye(n)
             else:
                 rows = slice(first, first + column.n_cells - 1)
-                factors[rows, :n] = cosines(self._scales(j)[-1], int(n), 0.0)
+                factors[rows, :n] = cosines(self.last_scale(j), int(n), 0.0)
         return factors
 
     @cached_property

@@ -128,6 +128,41 @@ class RowTally:
         counts = sum(self._counts(np.where(within, place, last), last) for place in of_rows)
         return self._sealed(factors * counts, norm, ACUTE)
 
+    def signed(
+        self, terms: np.ndarray, limit: float, places: Sequence[np.ndarray], sizes: Sequence[int]
+    ) -> Sealed:
+        """Return the sums of vectors at places of several kinds: a row is at one place of each.
+
+        Terms of a row's vectors are multiples of a power of two that all their sums are, too.
+
+        Parameters
+        ----------
+        terms : ndarray of shape (n_rows, n_outputs)
+            Vectors, which are cut to a norm of ``limit``; what is no number is 0.
+        limit : float
+            Public.
+        places : sequence of ndarray of shape (n_rows,)
+            Of each kind, the place of each row.
+        sizes : sequence of int
+            Numbers of places of each kind.
+
+        Returns
+        -------
+        Sealed of shape (n_outputs * sum(sizes),)
+            One output after the other.
+        """
+        terms = np.where(np.isfinite(terms), terms, 0.0) / limit
+        lengths = np.sqrt(np.einsum("ij,ij->i", terms, terms)) * (1 + 1e-12)
+        terms /= np.maximum(lengths, 1.0)[:, None]
+        terms = terms if self.weight is None else terms * self.weight[:, None]
+        terms = np.trunc(terms * _grain(self.n)) / _grain(self.n)
+        sums = [
+            np.bincount(_inside(place, size), term, size + 1)[:-1]
+            for term in terms.T
+            for place, size in zip(places, sizes, strict=True)
+        ]
+        return self._sealed(np.concatenate(sums), math.sqrt(len(sizes)), ANY) * limit
+
     def _counts(self, places, size):
         return np.bincount(_inside(places, size), self.weight, size + 1)[:-1].astype(np.float64)
 

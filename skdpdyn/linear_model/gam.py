@@ -68,9 +68,13 @@ class AdditiveModel(PrivateLinearModel):
     kept_parts_ : ndarray of shape (n_cells,)
         Part of each cell's number that predictions keep: less of levels and missing values that
         few records have, 0 of those that nobody has, as released numbers show.
+    chosen_pairs_ : tuple of (int, int) or None
+        Numbers of the columns of pairs that a look at residuals has kept, the strongest first;
+        None: none was taken.
     """
 
     expansion_: Expansion
+    chosen_pairs_: tuple[tuple[int, int], ...] | None
     bounds: Any
     categories: Any
     interactions: Any
@@ -112,11 +116,13 @@ class AdditiveModel(PrivateLinearModel):
             the records. None: such columns are refused, and no part of delta is kept for them; nor
             where bounds, levels and types of ``schema`` name all columns. Dates count as days since
             1970.
-        interactions : "auto", None or sequence of pairs, default="auto"
+        interactions : "auto", int, None or sequence of pairs, default="auto"
             Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
             numbers, if records are many. Pairs that are named are drawn the finer the fewer they
             are: California's value at epsilon 10 has an R^2 of .79 with the pair of longitude and
-            latitude alone, and .78 with all.
+            latitude alone, and .78 with all. A number, as 10: at most so many, of numbers and
+            levels, those whose residuals after curves alone stand out of the noise the most, see
+            ``chosen_pairs_``; that look takes 13 % of mu^2.
         monotonic_cst : dict, array-like or None, default=None
             1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
             ``{column: 1}``, or one number a column. The curve that was released is made so by
@@ -159,7 +165,15 @@ class AdditiveModel(PrivateLinearModel):
 
     def _bought_facts(self):
         free = "shapes, their displays and their edits, which cost nothing: they follow from it"
-        return (*super()._bought_facts(), "coefficients", free)
+        chosen = ()
+        if self.chosen_pairs_ is not None:
+            terms = self.terms_[1 + self.n_features_in_ :]
+            names = dict(zip(self.expansion_.pairs, terms, strict=True))
+            chosen = (
+                "pairs chosen: "
+                + (", ".join(names[pair] for pair in self.chosen_pairs_) or "none"),
+            )
+        return (*super()._bought_facts(), *chosen, "coefficients", free)
 
     def _weights(self):
         """Return each output's number for each cell and product, from the released coefficients."""

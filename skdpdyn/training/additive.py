@@ -247,6 +247,8 @@ def expand(
         expansion = expansion.with_uniform_distributions()
     orders = rules.orders_of_products(strength, n_numbers)
     pairs = _pairs(model, columns, named)
+    if not pairs:
+        return expansion
     if not is_auto(model.interactions):
         asked = replace(expansion, pairs=pairs, order=max(orders, default=2))
         if asked.n_products > _MOST_PRODUCTS:
@@ -255,28 +257,67 @@ def expand(
                 f"levels and numbers: at most {_MOST_PRODUCTS} fit in memory. Leave out pairs of "
                 "columns of many levels, or list fewer levels in categories"
             )
-        return drawn_finely(asked, strength)
+        finer = drawn_finely(asked, strength)
+        return finer if finer.n_features <= rules.MOST_MATRIX_COLUMNS else asked
     rich = (replace(expansion, pairs=pairs, order=order) for order in orders)
     return next(
         (richer for richer in rich if richer.n_features <= rules.MOST_MATRIX_COLUMNS), expansion
     )
 
 
-def drawn_finely(expansion: Expansion, strength: float) -> Expansion:
-    """Return the expansion with each pair drawn as finely as records, and memory, allow."""
-    room = min(rules.MOST_FINE, rules.fine_products(strength) / max(len(expansion.pairs), 1))
-    every = [
-        replace(expansion, fine=(order,) * len(expansion.pairs))
-        for order in rules.FINE_ORDERS
-        if order > expansion.order
-    ]
-    sizes = [[finer.n_products_of(k) for finer in every] for k in range(len(expansion.pairs))]
-    fine = tuple(
-        next((finer.fine[k] for finer, size in zip(every, of_pair, strict=True) if size <= room), 0)
-        for k, of_pair in enumerate(sizes)
-    )
-    finer = replace(expansion, fine=fine)
-    return finer if finer.n_features <= rules.MOST_MATRIX_COLUMNS and any(fine) else expansion
+class Candidates(NamedTuple):
+    """Pairs of columns that a look chooses from, and the largest number that it keeps."""
+
+    pairs: tuple[tuple[int, int], ...]
+    most: int
+
+
+def candidates_of(
+    model: Any, expansion: Expansion, strength: float, n_samples: int
+) -> Candidates | None:
+    """Return the pairs of columns that a look chooses from, by public numbers; None: none looks."""
+    columns = expansion.columns
+    asks = is_number_of(model.interactions)
+    most = int(model.interactions) if asks else rules.MOST_PAIRS
+    if most < 0:
+        raise ValueError(f"interactions={most}: a number of pairs must be >= 0")
+    if not (asks or is_auto(model.interactions)) or _lent(model) is not None:
+        return None
+    pairs = _free_pairs(model, columns)
+    expands = rules.expands(strength, expansion.n_numbers)
+    pays = expands and rules.looks(min(strength, n_samples), len(columns), asks)
+    return Candidates(pairs, most) if pairs and most and pays else None
+
+
+def is_number_of(interactions: Any) -> bool:
+    """Return whether so many pairs are asked for, in place of their names."""
+    return isinstance(interactions, (int, np.integer)) and not isinstance(interactions, bool)
+
+
+def drawn_finely(
+    expansion: Expansion, strength: float, parts: Sequence[float] | None = None
+) -> Expansion:
+    """Return the expansion with each pair drawn as finely as records allow.
+
+    Parameters
+    ----------
+    expansion : Expansion
+        Tables.
+    strength : float
+        See `skdpdyn.core.rules`.
+    parts : sequence of float or None, default=None
+        Part of the products that each pair may have. None: all alike.
+    """
+    n_pairs = len(expansion.pairs)
+    fine = []
+    for k, part in enumerate(parts or [1 / n_pairs] * n_pairs):
+        room = min(rules.MOST_FINE, rules.fine_products(strength) * part)
+        for order in (*rules.FINE_ORDERS, 0):
+            finer = replace(expansion, fine=tuple(order * (k == other) for other in range(n_pairs)))
+            if order <= expansion.order or finer.n_products_of(k) <= room:
+                fine.append(order if order > expansion.order else 0)
+                break
+    return replace(expansion, fine=tuple(fine) if any(fine) else ())
 
 
 def _lent(model):
@@ -321,15 +362,20 @@ def _alike(column, lent):
 
 def _pairs(model, columns, named):
     """Return the pairs of columns that are multiplied, where records are many enough."""
-    if model.interactions is None:
+    if model.interactions is None or is_number_of(model.interactions):
         return ()
-    fixed = set(monotonic(model, len(columns)))
-    free = [j for j in range(len(columns)) if j not in fixed]
-    pairs = tuple(combinations([j for j in free if isinstance(columns[j], NumberColumn)], 2))
+    every = _free_pairs(model, columns)
+    pairs = tuple(pair for pair in every if all(isinstance(columns[j], NumberColumn) for j in pair))
     if is_auto(model.interactions):
         return pairs
     # of columns in some order: of numbers
-    return _asked_pairs(model, free) if named else pairs[: len(model.interactions)]
+    return _asked_pairs(model, columns) if named else pairs[: len(model.interactions)]
+
+
+def _free_pairs(model, columns):
+    """Return all pairs of columns whose curves may go up and down."""
+    fixed = monotonic(model, len(columns))
+    return tuple(combinations([j for j in range(len(columns)) if j not in fixed], 2))
 
 
 def _place_of(model, key, parameter):
@@ -342,17 +388,18 @@ def _place_of(model, key, parameter):
     raise ValueError(f"{parameter} names the column {key!r}, which is not one of X")
 
 
-def _asked_pairs(model, free):
+def _asked_pairs(model, columns):
+    free = {*range(len(columns))} - {*monotonic(model, len(columns))}
     pairs: list[tuple[int, int]] = []
     for pair in model.interactions:
         if isinstance(pair, str) or len(pair) != 2:
             raise ValueError(
-                f"interactions={quoted(model.interactions)} must be 'auto', None or pairs of "
-                "columns"
+                f"interactions={quoted(model.interactions)} must be 'auto', None, a number of "
+                "pairs, or pairs of columns"
             )
         i, j = (_place_of(model, key, "interactions") for key in pair)
         place = min(i, j), max(i, j)
-        if i == j or not {i, j} <= set(free) or place in pairs:
+        if i == j or not {i, j} <= free or place in pairs:
             raise ValueError(
                 f"interactions: {tuple(pair)!r} must be two columns, neither of them in "
                 "monotonic_cst, and no other pair of the same two"

@@ -120,21 +120,12 @@ def _train(learning: Learning, spending: Spending, verbose: Any, elsewhere: bool
     """Train by the recipe's record, then buy the parts that follow training."""
     planned = learning.plan
     record = learning.recipe.record(learning, spending)
-    if learning.class_weights is not None:
-        learning.rows = learning.rows.weighted_by_class(learning.class_weights)
+    learning.weigh_classes()
     with nullcontext() if elsewhere else closing(learning.rows):  # `read` closes sources
         if record is not None:
-            options: dict[str, Any] = {} if learning.start is None else {"start": learning.start}
             spending.note(TRAINING, record)
             spending.proved(planned)
-            learning.theta = planned.request.solver.solve(
-                planned.objective,
-                record,
-                learning.rows,
-                generator=spending.generator,
-                verbose=verbose,
-                **options,
-            )
+            learning.train(record, spending, verbose)
         for part in learning.recipe.after:
             part.learn(learning, spending)
     learning.recipe.settle(learning)
@@ -189,6 +180,7 @@ def _public(learning, spending):
     if request.expansion is not None:
         attributes["expansion_"] = learning.rows.expansion
         attributes["units_"] = learning.units
+        attributes["chosen_pairs_"] = learning.pairs
     if request.family.units is not None:
         attributes |= request.family.units.attributes(learning)
     if learning.class_weights is not None:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from skdpdyn.core import rules
-from skdpdyn.core.objective import Objective, n_parameters_of, row_norm_of
-from skdpdyn.core.rules import strength_of
+from skdpdyn.core.objective import Objective
 from skdpdyn.core.spending import ROUNDS_DOWN, TRAINING, Share
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import CalibrationError
@@ -17,10 +16,12 @@ from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import is_auto, is_named, quoted
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.training.conditioning import LARGEST_SPREAD, FittedConditioning
+from skdpdyn.training.additive import candidates_of, is_number_of
+from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
+from skdpdyn.training.problem import objective_of
 from skdpdyn.training.recipe import AS_IS, may_map, recipe_of
-from skdpdyn.training.start import largest_start, start_of
+from skdpdyn.training.start import start_of
 from skdpdyn.training.values import Facts, Form, Part, Plan, Request
 
 _GIVEN = {
@@ -61,11 +62,12 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
     family = model.family_of(facts.target)
     loss = family.loss_of(facts.target)
     solver.check_loss(loss)
-    expansion = None
+    expansion = candidates = None
     conditioning = model.conditioning
     if family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = family.expand(model, facts.columns, form.columns is not None, strength)
+        candidates = candidates_of(model, expansion, strength, n_samples)
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
             conditioning = FittedConditioning(_as_they_are(n_features, expansion.row_norm))
@@ -87,6 +89,7 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
         is_sparse=form.is_sparse,
         has_exposure=form.has_exposure,
         expansion=expansion,
+        candidates=candidates,
         start=start,
         picks=is_auto(model.solver),
         facts=facts,
@@ -99,6 +102,14 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
         request = _with_map_of_start(request, model.start)
     recipe = recipe_of(request)
     request = replace(request, recipe=recipe, solver=recipe.solver or request.solver)
+    if family.expand is not None and not recipe.adapts:
+        if is_number_of(model.interactions):
+            raise ValueError(
+                f"interactions={model.interactions!r}: {request.spent_by} does not choose pairs, "
+                "which takes two runs under composition. Name them, or use solver='auto' and "
+                "bound='tightest'"
+            )
+        request = replace(request, candidates=None)
     return _with_data_norm(request) if is_auto(model.data_norm) else request
 
 
@@ -192,7 +203,7 @@ def plan_of(request: Request) -> Plan:
             f"epsilon={budget.epsilon}: no noise can be computed for so extreme a budget"
         )
     training = budget.part(left * ROUNDS_DOWN**2) if shares and left else budget
-    objective = _objective(request, training)
+    objective = objective_of(request, training)
     if request.recipe.composes:
         mechanism = record = None
         bound = "composition"
@@ -275,38 +286,6 @@ def _shares(request: Request, parts: tuple[Part, ...]) -> _DividedBudget:
     after = {name for part in recipe.after for name in part.share(request)}
     n_before = sum(share.n_releases for name, share in shares.items() if name not in after)
     return _DividedBudget(shares, left, n_before)
-
-
-def _objective(request: Request, training: Budget) -> Objective:
-    """Return the problem, with "auto" replaced by numbers."""
-    solver = request.solver
-    recipe = request.recipe
-    scaling = request.scaling
-    loss = recipe.loss(request)
-    data_norm = 1.0 if recipe.maps else request.data_norm
-    if request.clip is not None:
-        clip = request.clip / request.data_norm if recipe.maps else request.clip
-    else:
-        n_parameters = n_parameters_of(loss, request.n_features, scaling)
-        mu = solver.gaussian_mu(training, n_parameters)
-        strength = strength_of(request.n_samples, mu, training.adjacency)
-        clip = solver.auto_clip(loss, recipe.clip(request, n_parameters, strength))
-        clip *= row_norm_of(data_norm, scaling)
-    objective = Objective(
-        loss,
-        request.n_samples,
-        request.n_features,
-        data_norm,
-        alpha=request.alpha or 0.0,
-        clip=clip,
-        intercept_scaling=scaling,
-        spread=LARGEST_SPREAD if recipe.maps and request.may_have_matrix else 1.0,
-        most_rows=request.most_rows,
-        start_norm=largest_start(data_norm, scaling) if request.start else 0.0,
-    )
-    if request.alpha is not None:
-        return objective
-    return replace(objective, alpha=recipe.alpha(request, objective, training))
 
 
 def _trained(

@@ -22,6 +22,7 @@ from skdpdyn.solvers import SufficientStatistics
 from skdpdyn.solvers.noisy_gd import conditioned_time
 from skdpdyn.training.conditioning import can_sum
 from skdpdyn.training.line import LINE
+from skdpdyn.training.look import LOOK
 from skdpdyn.training.parts import (
     CELLS,
     CLASS_WEIGHTS,
@@ -234,7 +235,10 @@ class Mapped(Planned):
 
     def bought(self, request):
         """See `AsIs.bought`."""
-        return *super().bought(request), ROWS_CURVATURE
+        if request.candidates is None:
+            return *super().bought(request), ROWS_CURVATURE
+        targets = *request.family.parts, *AsIs.bought(self, request)
+        return CELLS, *targets, LOOK, ROWS_MAP, ROWS_CURVATURE
 
     def total_share(self, request):
         """See `AsIs.total_share`: none, for steps take what the map leaves."""

@@ -334,6 +334,7 @@ class Request:
     is_sparse: bool = False
     has_exposure: bool = False
     expansion: Expansion | None = None
+    candidates: Any = None  # pairs of columns that a look chooses from
     start: Start | None = None
     ranges: Ranges | None = None  # of the columns
     room: float = 1.0  # the longest row over ``data_norm``, where a typical length is looked for
@@ -461,6 +462,7 @@ class Learning:
     facts: Learnt = FIRST_FACTS  # what steps follow from
     cells: TargetCells | None = None  # of a model of means
     spread: float = 1.0  # deviation of targets, in units in which their bounds are [-1, 1]
+    pairs: tuple[tuple[int, int], ...] | None = None  # that a look has kept; None: none was taken
     mean_std: float | None = None  # of the mean of predictions about that of targets, in these
     record: Mechanism | None = None  # of the steps that ran
     theta: np.ndarray = field(default_factory=lambda: np.zeros(0))  # what training learnt
@@ -485,6 +487,23 @@ class Learning:
         if not left > 0:
             raise CalibrationError("parts after training leave nothing for it: please report this")
         self.training = self.plan.budget.part(left * ROUNDS_DOWN**2)
+
+    def weigh_classes(self) -> None:
+        """Give rows the weights of their classes, if there are any."""
+        if self.class_weights is not None:
+            self.rows = self.rows.weighted_by_class(self.class_weights)
+
+    def train(self, record: Mechanism, spending: Spending, verbose: Any = 0) -> None:
+        """Run the steps of a record."""
+        options: dict[str, Any] = {} if self.start is None else {"start": self.start}
+        self.theta = self.plan.request.solver.solve(
+            self.plan.objective,
+            record,
+            self.rows,
+            generator=spending.generator,
+            verbose=verbose,
+            **options,
+        )
 
     def hand_over(self, reason: str) -> None:
         """Go on by another recipe, which that of the plan has declared for this reason.
