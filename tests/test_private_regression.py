@@ -438,6 +438,17 @@ REFUSED = {
 }
 
 
+def test_tables_that_take_many_times_the_memory_of_x_are_refused(monkeypatch):
+    """By public numbers, before anything is bought: of fewer than six rows a column."""
+    bought = Recorder()
+    monkeypatch.setattr(noise, "release", bought)
+    model = PrivateLogisticRegression(classes=[0, 1])
+    rows = np.zeros((1000, 1700), dtype=np.float32)
+    with pytest.raises(ValueError, match="X makes 1700 columns: .* take 1.2 GB, more than eight"):
+        private_regression(model, rows, np.arange(1000) % 2, epsilon=1.0)
+    assert not bought.calls
+
+
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_has_no_table_is_refused(message):
     model, options, kind = REFUSED[message]

@@ -126,6 +126,10 @@ def test_refusals():
         PrivateLogisticRegression(classes=[0, 1], solver="sufficient_statistics").fit(X, y > 0)
     with pytest.raises(ValueError, match=r"n_features=30000: .* of more than 20000 columns"):
         PrivateRidge(target_bounds=(-1, 1), solver="sufficient_statistics").privacy_cost(10, 30_000)
+    wide = PrivateRidge(target_bounds=(-1, 1), solver="sufficient_statistics")
+    with pytest.raises(ValueError, match="each larger than X of n_samples=5900"):
+        wide.privacy_cost(5900, 6000)
+    assert wide.privacy_cost(6001, 6000).mu > 0  # as many rows as columns
 
 
 def test_ridge_of_many_records_is_solved_at_once():

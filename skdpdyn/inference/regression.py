@@ -76,6 +76,8 @@ from skdpdyn.training.sources import sources_of
 from skdpdyn.training.targets import Target, residual_limit, scaling
 from skdpdyn.training.values import Facts
 
+_MATRICES = 50  # of all columns that a table holds at once, measured
+_FREE_NUMBERS = 2**27  # that they may have whatever X is: a gigabyte
 TITLES: dict[type, str] = {
     PrivateLogisticRegression: "Private logistic regression",
     PrivateSoftmaxRegression: "Private multinomial regression",
@@ -511,12 +513,12 @@ class Columns:
         names = self.cells.names
         return [*names, *(key for key in self.cells.keys if str(key) not in names)]
 
-    def most(self, budget: Budget, rows: LocalRows) -> int:
-        """Return how many columns there can be, which is public."""
-        most = rows.shape[1]
+    def most(self, budget: Budget, n_samples: int, n_columns: int) -> int:
+        """Return how many columns there can be, which is public, of so many in X."""
+        most = n_columns
         sizes = {}
         if self.cells is not None:
-            strength = strength_of(rows.n_records, budget.mu, budget.adjacency)
+            strength = strength_of(n_samples, budget.mu, budget.adjacency)
             most = self.cells.most_columns(strength)
             sizes = dict.fromkeys(self.cells.keys, most)
             every = zip(self.cells.keys, self.cells.levels, strict=True)
@@ -624,6 +626,17 @@ class Ready(NamedTuple):
         return curves
 
 
+def _refuse_too_wide(n_rows, most):
+    """Refuse columns whose matrices take more than a gigabyte, and than eight times X."""
+    numbers = _MATRICES * most**2
+    if numbers > max(_FREE_NUMBERS, 8 * n_rows * most):
+        raise ValueError(
+            f"X makes {most} columns: the matrices of a table take {numbers * 8 / 1e9:.1f} GB, more "
+            f"than eight times X, and {n_rows} rows tell little of so many. Leave out columns, or "
+            "levels"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class _Fit:
     """A regression whose target is known, or bought."""
@@ -647,6 +660,7 @@ class _Fit:
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
+        _refuse_too_wide(len(reading.X), columns.most(budget, *reading.shape))
         room = rules.ROOM_OF_TABLES
         form = replace(reading.form, columns=columns.table.columns, room=room)
         purchase = Purchase.of(model, *reading.shape, form, reading.y)
@@ -691,7 +705,7 @@ class _Fit:
         equal = self.reading.equal_rows
         adds_up = not equal and self.reading.weights is None
         shares = self.facts.spent
-        most = self.columns.most(budget, rows)
+        most = self.columns.most(budget, n_samples, rows.shape[1])
         if self.columns.cells is not None:
             shares |= {COUNTS_OF_LEVELS: Share(LEVELS_SHARE)}
         records = self.purchase.records(budget, rows.persons is not None)

@@ -18,15 +18,17 @@ from skdpdyn.solvers.base import Solver
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.support.progress import Progress
 
-_LARGEST = 20_000  # largest number of parameters: memory must hold a square matrix of them
+_LARGEST = 20_000  # largest number of parameters: memory must hold square matrices of them
+_MANY = 5_000  # parameters whose matrices, some five of 200 MB, may be larger than X
 
 
 class SufficientStatistics(Solver):
     """Least squares from the products of columns with one another and with targets, plus noise.
 
     One Gaussian mechanism releases their sum, and coefficients are solved for: directions whose
-    noise is larger than what the rows have there are left short. It needs memory for d x d numbers,
-    and is most accurate for few columns and large budgets.
+    noise is larger than what the rows have there are left short. It needs memory for some five
+    times d x d numbers, and is most accurate for few columns and large budgets: more columns than
+    rows are refused beyond 5,000, and all beyond 20,000.
 
     `skdpdyn.PrivateRidge` with ``solver="auto"`` takes it where records are many enough, after a
     map of rows. Asked for by name it takes rows as they are, of norm at most ``data_norm``, and
@@ -74,6 +76,12 @@ class SufficientStatistics(Solver):
             raise ValueError(
                 f"n_features={objective.n_features}: sufficient statistics of more than "
                 f"{_LARGEST} columns do not fit in memory. "
+                "Use solver='noisy_gd'"
+            )
+        if objective.n_parameters > max(_MANY, objective.n_samples):
+            raise ValueError(
+                f"n_features={objective.n_features}: sufficient statistics take five square "
+                f"matrices, each larger than X of n_samples={objective.n_samples}. "
                 "Use solver='noisy_gd'"
             )
         shape = objective.n_samples, objective.n_features
