@@ -377,7 +377,7 @@ def test_a_graph_predicts_the_same(n_classes):
     model.fit(X, y)
     if n_classes == 0:
         assert model.predict(X).max() == 1 < model.explain(X).sum(axis=1).max()
-    assert model.expansion_.order == 4
+    assert model.expansion_.order == 6
     *_, found = ReferenceEvaluator(to_onnx(model, double=True)).run(None, {"X": X})
     expected = model.predict_proba(X) if n_classes > 1 else model.predict(X)[:, None]
     np.testing.assert_allclose(found, expected, rtol=1e-9)

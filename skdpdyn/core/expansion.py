@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from skdpdyn.core import rules
 from skdpdyn.core.columns import (
     DATE,
     NUMBER,
@@ -39,6 +40,7 @@ PAIR_WEIGHT = 0.5
 FINE_DECAY = 0.5
 _SHOWN = 4.0  # deviations of their noise from which on cells show records: 1 in 30,000 looks
 _BESIDE = 1.5  # and of cells beside those
+_MOST_HIDDEN = 0.06  # part of the records that noise may hide before those: more are in a tail
 
 __all__ = ["Expansion", "Levels", "NumberColumn", "cosines", "on_scales"]
 
@@ -254,7 +256,9 @@ def _before_records(parts, std):
     """Return the number of cells before the first ones that hold records, as noisy counts show.
 
     Cells are looked at alone and side by side. Of those beyond their noise the fewest are taken
-    that end first, and then those beside them while they are probably more than noise.
+    that end first, and then those beside them while they are probably more than noise. 0 where
+    noise may hide a tail, which has much of a skewed column: R^2 of King County's prices at epsilon
+    1 is .74 without it, and .76.
     """
     below = np.append(0.0, np.cumsum(parts))
     widths = [2**k for k in range(parts.size.bit_length())]
@@ -265,6 +269,8 @@ def _before_records(parts, std):
             start = int(np.argmax(stands_out))
             shown.append((start + width, -start))
     first = -min(shown)[1] if shown else 0
+    if 2 * std * math.sqrt(first) > _MOST_HIDDEN:
+        return 0
     is_wider = True
     while is_wider:
         likely = (
@@ -575,6 +581,13 @@ class Expansion(FieldsAlone):
         others = [numbers[part][n:] for part, n in zip(parts, n_lowest, strict=True)]
         blocks = [numbers[: sum(self.widths)], np.concatenate([numbers[:0], *lowest]), *others]
         return [block for block in blocks if block.size]
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether features, of each block by itself, are few enough for a full second moment."""
+        most = rules.MOST_EXPANDED, rules.MOST_MATRIX_COLUMNS
+        sizes = sum(self.widths), len(self.pairs)
+        return self.n_features <= most[0] and max(sizes) <= most[1]
 
     @property
     def mixed(self) -> np.ndarray:

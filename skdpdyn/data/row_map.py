@@ -53,8 +53,8 @@ class RowMap(FieldsAlone):
         where that is known. It decides how long steps are, and no more.
     alike : float, default=0.0
         About the second moment that the rows which the map was learnt from are known to have in all
-        directions but few, after W and before any division; 0: not known. It decides how long
-        training lasts, and no more.
+        directions but few, of expanded rows in half of them, after W and before any division; 0:
+        not known. It decides how long training lasts, and no more.
 
     Raises
     ------

@@ -72,14 +72,15 @@ class Learnt:
         About the largest eigenvalue of the second moment of mapped rows with their intercept
         column.
     enough : float, default=inf
-        Plain steps that are enough, at the curvature where training starts: where mapped rows are
-        of one scale in all directions, few are.
+        Plain steps that are enough, at the curvature where training starts.
     flatness : float, default=1.0
         Curvature of the loss where training starts, over `Objective.typical`; at most 1.
     steepness : float, default=1.0
         Curvature of the loss that limits steps, over `Objective.typical`.
     time : float, default=1.0
         Factor of the training time.
+    are_alike : bool, default=True
+        Whether mapped rows are of one scale in all directions.
     kinks : tuple of float, default=()
         Half-widths of the loss's kink, step by step; (): that of the loss in all steps.
     """
@@ -89,6 +90,7 @@ class Learnt:
     flatness: Released = 1.0
     steepness: Released = 1.0
     time: Released = 1.0
+    are_alike: bool = True
     kinks: tuple[Public, ...] = ()
 
 
@@ -248,9 +250,7 @@ class NoisyGD(Solver):
         strength = rules.strength_of(objective.n_samples, mu, adjacency)
         most = min(rules.most_steps(strength), learnt.enough)
         plain = min(time / (mean * longest), most * learnt.steepness / learnt.flatness)
-        n_steps, momentum, length = rules.with_momentum(
-            plain, strength, math.isfinite(learnt.enough)
-        )
+        n_steps, momentum, length = rules.with_momentum(plain, strength, learnt.are_alike)
         step_size = longest * min(plain / n_steps, length)
         return lambda noise_multiplier: NoisyGradientDescent(
             n_steps=n_steps,

@@ -237,12 +237,12 @@ def expand(
             replace(column, scales=("linear",)) if isinstance(column, NumberColumn) else column
             for column in columns
         )
-        return Expansion(straight, 0, rules.DECAY_OF_COSINES)
-    plain = Expansion(columns, 1, rules.DECAY_OF_COSINES)
+        return Expansion(straight, 0, 1.0)
+    plain = Expansion(columns, 1, 1.0)
     learns = rules.buys_distributions(strength, n_numbers)
     n_scales = sum(plain.n_scales(column) for column in columns) + learns * n_numbers
     n_terms = rules.cosines_of_curves(strength, n_numbers, n_scales)
-    expansion = Expansion(columns, n_terms, rules.DECAY_OF_COSINES)
+    expansion = Expansion(columns, n_terms, rules.decay_of_cosines(strength, n_numbers))
     if learns:
         expansion = expansion.with_uniform_distributions()
     orders = rules.orders_of_products(strength, n_numbers)
@@ -258,11 +258,9 @@ def expand(
                 "columns of many levels, or list fewer levels in categories"
             )
         finer = drawn_finely(asked, strength)
-        return finer if finer.n_features <= rules.MOST_MATRIX_COLUMNS else asked
+        return finer if finer.is_mixed else asked
     rich = (replace(expansion, pairs=pairs, order=order) for order in orders)
-    return next(
-        (richer for richer in rich if richer.n_features <= rules.MOST_MATRIX_COLUMNS), expansion
-    )
+    return next((richer for richer in rich if richer.is_mixed), expansion)
 
 
 class Candidates(NamedTuple):

@@ -152,13 +152,13 @@ def shares_of(
 ) -> dict[str, Share]:
     """Return the shares of conditioning, from public numbers alone.
 
-    ``smooth``: of expanded rows, whose columns decay and are of public lengths.
+    ``smooth``: of expanded rows that are mapped by blocks; they are of public lengths.
     """
     if is_sparse:
         return {DIAGONAL: Share(rules.variances_share(is_sparse))}
     strength = rules.strength_of(n_samples, mu, adjacency)
     lengths = Share(rules.length_share(strength), SEARCH_RELEASES)
-    if smooth and n_features <= rules.MOST_MATRIX_COLUMNS:
+    if smooth:
         moments = {MATRIX: Share(rules.MOMENTS_SHARE), MATRIX_NORM: lengths}
         return {MEAN: Share(rules.MEAN_SHARE), SPREAD: lengths, **moments}
     shares = {RADIUS: Share(rules.radius_share(strength), SEARCH_RELEASES)}
@@ -377,12 +377,13 @@ class Conditioner:
             left.append(np.maximum(eigenvalues, 0.0) * scales**2)
             signed.append(eigenvalues * scales**2)  # noise adds up to nothing
         variances = np.concatenate(left)
-        alike = float(variances.max())
+        largest = float(variances.max())
+        alike = max(float(np.median(variances)), rules.LEAST_ALIKE * largest)
         # Noise may hide all that there is, and rows need a length above 0
         rms = math.sqrt(max(float(np.sum(variances)), self.softness))
         high = min(1.0, rules.longest_kept(self.quantile) * rms)
         surely = rules.LEAST_LENGTH * math.sqrt(max(float(np.sum(np.concatenate(signed))), 1e-12))
-        return _Whitening(matrix, high, added * alike, alike, surely)
+        return _Whitening(matrix, high, added * largest, alike, surely)
 
     def _learn_sparse(self, rows, spending):
         n_features = rows.shape[1]

@@ -288,7 +288,7 @@ def _with_pairs(
         pairs = (*gains, *(pair for pair in expansion.pairs if pair not in gains))
         parts = [gains.get(pair, 0.0) / sum(gains.values()) for pair in pairs]
         richer = drawn_finely(replace(expansion, pairs=pairs, order=order), strength, parts)
-        if richer.n_features <= rules.MOST_MATRIX_COLUMNS:
+        if richer.is_mixed:
             return richer
     return expansion
 

@@ -16,7 +16,14 @@ from skdpdyn.core.spending import SEARCH_OCTAVES, Share, Spending, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.training.cells import TargetCells
-from skdpdyn.training.conditioning import CURVATURE, MATRIX, Conditioner, learn_curvature, shares_of
+from skdpdyn.training.conditioning import (
+    CURVATURE,
+    MATRIX,
+    Conditioner,
+    learn_curvature,
+    moments_of,
+    shares_of,
+)
 from skdpdyn.training.start import encoded
 from skdpdyn.training.targets import scaling
 from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Part, TargetUnits
@@ -47,7 +54,7 @@ class RowsMap(Part):
             is_sparse=request.is_sparse,
             centred=request.fit_intercept,
             matrix=request.may_have_matrix,
-            smooth=request.expansion is not None,
+            smooth=request.expansion is not None and request.expansion.is_mixed,
         )
 
     def learn(self, learning, spending):
@@ -402,6 +409,7 @@ class Curvature(Part):
         """See `Part.learn`."""
         scaling = learning.plan.objective.intercept_scaling
         enough = learning.facts.enough
+        time = learning.facts.time
         if CURVATURE in spending.shares:
             top = learn_curvature(learning.rows, scaling, spending)
         else:
@@ -409,10 +417,30 @@ class Curvature(Part):
             largest = 1 + scaling**2
             of_rows = np.array([row_map.moment, row_map.alike or row_map.moment]) / row_map.norm**2
             top, of_most = np.clip(of_rows, scaling**2, largest).tolist()
+            if learning.plan.request.expansion is not None:
+                time *= self._time_of_curves(learning)
+                enough = _enough_of_curves(enough)
+                of_most = top
             # shorter steps where a few directions are steeper than most
             enough = max(enough * top / of_most, rules.STEPS_OF_SLOW * top / of_rows[1])
             top *= learning.rows.mass / learning.rows.n_records  # which gradients are divided by
-        learning.facts = replace(learning.facts, top=top, enough=enough)
+        learning.facts = replace(learning.facts, top=top, enough=enough, time=time)
+
+    @staticmethod
+    def _time_of_curves(learning):
+        """Return the factor of the time of training that curves leave."""
+        moments, _ = moments_of(learning.rows.map)
+        training = learning.training
+        n_samples = learning.plan.request.n_samples
+        strength = rules.strength_of(n_samples, training.mu, training.adjacency)
+        mean = float(moments @ moments) / max(float(moments.sum()), 1e-12)
+        factor = rules.TIME_OF_SQUARES if learning.plan.request.loss.quadratic else 1.0
+        return factor * rules.time_of_sample(strength, n_samples, mean)
+
+
+def _enough_of_curves(enough):
+    """Return how many plain steps are enough for curves."""
+    return rules.ENOUGH_STEPS_OF_CURVES if enough == rules.ENOUGH_STEPS else enough
 
 
 def sums_of_rows(

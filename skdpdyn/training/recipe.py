@@ -267,7 +267,9 @@ class Mapped(Planned):
         planned = learning.plan
         facts = learning.facts
         if not (learning.rows.map.alike and planned.objective.n_together == 1):
-            facts = replace(facts, enough=math.inf)  # directions are not alike
+            facts = replace(facts, enough=math.inf)
+        if facts.enough == math.inf or planned.request.expansion is not None:
+            facts = replace(facts, are_alike=False)
         training = learning.training
         objective = planned.objective
         if objective.loss.kink is not None:

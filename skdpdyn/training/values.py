@@ -380,7 +380,7 @@ class Request:
         """Whether records are enough for a full second moment."""
         shape = self.n_samples, self.n_features
         if self.expansion is not None:
-            return self.n_features <= rules.MOST_MATRIX_COLUMNS
+            return self.expansion.is_mixed
         return self.may_have_matrix and pays_for_matrix(*shape, self.mu, self.budget.adjacency)
 
     @property
