@@ -167,7 +167,11 @@ def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
         assert found.residual_std == pytest.approx(plain.scale**0.5, rel=0.03)
         fitted = api.OLS(target, rows).fit()
         assert found.rsquared == pytest.approx(fitted.rsquared, abs=0.02)
-        assert "R^2 = " in str(found)
+        around = found.rsquared_interval
+        assert around.low < fitted.rsquared < around.high
+        known_error = 2 * np.sqrt(fitted.rsquared / N) * (1 - fitted.rsquared)
+        assert found.rsquared_std_err == pytest.approx(known_error, rel=0.25)
+        assert f"R^2 = {around!r}" in str(found)
     else:
         public = {"logistic": api.Logit, "counts": api.Poisson}[kind](target, rows, **options)
         margin = public.fit(disp=0).get_margeff(dummy=True)

@@ -776,10 +776,16 @@ class _Fit:
         if not isinstance(self.likelihood, NumberLikelihood) or len(scored.inverse.weak):
             return {}
         _, factor = scaling(*self.attributes["target_bounds_"], bool(constant))
-        numbers = {"residual_std": abs(factor) * math.sqrt(scored.dispersion)}
+        numbers = {"residual_std": abs(factor) * math.sqrt(scored.dispersion.value)}
         if constant:
-            explained = scored.explained(constant)
-            numbers["rsquared"] = explained / (explained + scored.dispersion)
+            explained, std = scored.explained(constant)
+            left, noise = scored.dispersion
+            total = explained + left
+            numbers["rsquared"] = explained / total
+            # a sample adds to both variances as of normal numbers
+            sampled = 4 * (explained * left) ** 2 / max(self.rows.mass, 1.0)
+            squares = (left * std) ** 2 + (explained * noise) ** 2 + sampled
+            numbers["rsquared_std_err"] = math.sqrt(squares) / total**2
         return numbers
 
     @property

@@ -312,7 +312,8 @@ class Scored:
     """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
 
     ``cut`` is the noisy part of the residuals that are cut off, where they are, ``curvature`` and
-    ``dispersion`` are the last noisy matrix and what scores vary by over it. ``projection`` is that
+    ``dispersion`` are the last noisy matrix and what scores vary by over it, with the deviation of
+    its noise. ``projection`` is that
     on the coordinates in which parameters were free.
     """
 
@@ -321,17 +322,24 @@ class Scored:
     inverse: Inverse
     cut: float | None
     curvature: Moment
-    dispersion: float
+    dispersion: Noisy
     projection: np.ndarray
 
-    def explained(self, constant: float) -> float:
-        """Return the variance of raw predictions, without the share of errors of estimates."""
+    def explained(self, constant: float) -> Noisy:
+        """Return the variance of raw predictions of the records, without that of estimates' errors.
+
+        And the standard deviation of its errors, of those of estimates and of noise.
+        """
         matrix = self.curvature.matrix
         slopes = self.theta[:-1]
         along = matrix[:-1, -1]
         centred = matrix[:-1, :-1] - np.outer(along, along) / matrix[-1, -1]
         variance = slopes @ centred @ slopes - np.sum(centred * self.covariance[:-1, :-1])
-        return max(float(variance), 0.0) * constant**2 / matrix[-1, -1]
+        slope = 2 * centred @ slopes
+        errors = slope @ self.covariance[:-1, :-1] @ slope
+        errors += (self.curvature.std * (slopes @ slopes)) ** 2
+        mass = matrix[-1, -1] / constant**2
+        return Noisy(max(float(variance), 0.0) / mass, math.sqrt(errors) / mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,8 +354,10 @@ class Evidence:
         The last noisy matrix of second derivatives.
     scores : Moment or None
         Noisy covariance of scores, of a robust table.
-    spread, dispersion : float
-        What scores vary by over the curvature, where ``scores`` is None.
+    spread : float
+        Variance of scores where ``scores`` is None, over the curvature times the dispersion.
+    dispersion : Noisy
+        The dispersion, with the deviation of its noise.
     is_rare : bool
         Whether outcomes are rare, so that curvature does not tell where noise is small.
     cut : float or None
@@ -358,7 +368,7 @@ class Evidence:
     curvature: Moment
     scores: Moment | None
     spread: float
-    dispersion: float
+    dispersion: Noisy
     is_rare: bool
     cut: float | None
 
@@ -391,7 +401,7 @@ class Evidence:
         # what no step says of other directions stays where the last one led
         inside = mean @ basis
         theta = inside - pull + inverse.weak.T @ (inverse.weak @ (last - inside))
-        variance = self.spread * self.dispersion * curvature.matrix
+        variance = self.spread * self.dispersion.value * curvature.matrix
         if self.scores is not None:
             scores = Moment(basis.T @ self.scores.matrix @ basis, self.scores.std)
             width = len(scores.matrix)
@@ -562,8 +572,8 @@ class Scoring:
 
     def _dispersion(self, terms, limit):
         if DISPERSION not in self.spending.shares:
-            return self.likelihood.dispersion(None)
+            return Noisy(self.likelihood.dispersion(None), 0.0)
         squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)
-        noisy = self.spending.release(DISPERSION, squares).value
-        freedom = max(self.rows.mass - self.scored.n_coordinates, 1)
-        return self.likelihood.dispersion(limit**2 * max(noisy, 1.0) / freedom)
+        noisy, std = self.spending.release(DISPERSION, squares)
+        unit = limit**2 / max(self.rows.mass - self.scored.n_coordinates, 1)
+        return Noisy(self.likelihood.dispersion(unit * max(noisy, 1.0)), unit * std)

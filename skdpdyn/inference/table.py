@@ -99,10 +99,12 @@ class PrivateSummary(Shown):
         Makes expectations of sums of coefficients; None: they are expectations.
     ratio : str or None, default=None
         What the exponential of a coefficient is, such as "odds ratio"; None: nothing.
-    residual_std, rsquared : float or None, default=None
+    residual_std, rsquared, rsquared_std_err : float or None, default=None
         Of a linear regression: the standard deviation of residuals, which are cut off, and the part
-        of the target's variance that is explained, of rows as they weigh. From what was released
-        for errors. None where there is not enough information, and R^2 without an intercept.
+        of the target's variance that is explained, of rows as they weigh, with its standard error,
+        of sampling and noise, where residuals and predictions are about normal. From what was
+        released for errors. None where there is not enough information, and R^2 without an
+        intercept.
 
     Examples
     --------
@@ -141,6 +143,7 @@ class PrivateSummary(Shown):
     ratio: str | None = None
     residual_std: float | None = None
     rsquared: float | None = None
+    rsquared_std_err: float | None = None
 
     @classmethod
     def of(cls, estimates: Estimates, **public: Any) -> "PrivateSummary":
@@ -201,6 +204,15 @@ class PrivateSummary(Shown):
         """
         width = self.quantile(alpha) * self.std_err
         return np.column_stack([self.coef - width, self.coef + width])
+
+    @property
+    def rsquared_interval(self) -> Estimate | None:
+        """R^2 with its interval, within 0 and 1; None where ``rsquared`` is."""
+        if self.rsquared is None or self.rsquared_std_err is None:
+            return None
+        width = self.quantile() * self.rsquared_std_err
+        low, high = max(self.rsquared - width, 0.0), min(self.rsquared + width, 1.0)
+        return Estimate(self.rsquared, low, high)
 
     def cov_params(self) -> np.ndarray:
         """Return the covariance of the estimates' errors, of shape (n_coefficients,) twice."""
@@ -630,7 +642,8 @@ class PrivateSummary(Shown):
         where = f"(delta={self.delta_:.3g}, {whose(self.privacy_)})"
         notes = [self.estimand, f"spent: {spent} {where}"]
         if self.residual_std is not None:
-            rsquared = "" if self.rsquared is None else f", R^2 = {self.rsquared:.3g}"
+            interval = self.rsquared_interval
+            rsquared = "" if interval is None else f", R^2 = {interval!r}"
             notes.insert(1, f"standard deviation of residuals = {self.residual_std:.4g}{rsquared}")
         ask = (
             "plan_table says what a budget answers, and how wide intervals are, before it is spent"
