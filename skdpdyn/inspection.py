@@ -12,7 +12,7 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 from skdpdyn.privacy.checks import checked_count, checked_number, has_own, quoted
-from skdpdyn.privacy.display import Display, label_of
+from skdpdyn.privacy.display import Display, draw_band, label_of
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import distinct
 
@@ -498,13 +498,10 @@ class BudgetCurveDisplay(Display):
         """
         self._draw_on(ax)
         self.lines_ = {}
-        for size, (epsilons, scores, low, high) in (
-            (size, curve.T) for size, curve in self.curves.items()
-        ):
+        for size, curve in self.curves.items():
+            epsilons, scores, *ends = curve.T
             options = {"label": f"{size:,} records", "marker": "o", **kwargs}
-            (line,) = self.ax_.plot(epsilons, scores, **options)
-            self.ax_.fill_between(epsilons, low, high, color=line.get_color(), alpha=0.15)
-            self.lines_[size] = line
+            _, self.lines_[size] = draw_band(self.ax_, epsilons, scores, ends, **options)
         self.ax_.axhline(self.not_private, color="0.3", linestyle="--", label="not private")
         self.ax_.set(xscale="log", xlabel="epsilon", ylabel=f"expected {self.name}")
         self.ax_.legend(frameon=False)

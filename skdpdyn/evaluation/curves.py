@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from skdpdyn.evaluation.estimates import Estimate
-from skdpdyn.privacy.display import Display
+from skdpdyn.privacy.display import Display, draw_band
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -108,10 +108,8 @@ class PrivateRocCurveDisplay(Display):
         """
         self._draw_on(ax)
         label = f"{self.name or 'noisy counts'}, AUC {self.roc_auc!r}"
-        (self.line_,) = self.ax_.plot(self.fpr, self.tpr, **{"label": label, **kwargs})
-        self.ax_.fill_between(
-            self.fpr, *self.intervals.T, color=self.line_.get_color(), alpha=0.2, linewidth=0
-        )
+        options = {"label": label, **kwargs}
+        _, self.line_ = draw_band(self.ax_, self.fpr, self.tpr, self.intervals.T, **options)
         if len(self.ax_.lines) == 1:  # once on shared axes
             self.ax_.plot(
                 [0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="guessing"

@@ -231,8 +231,26 @@ class _OfLabels(PrivateEvaluation):
         return self.mean(last, (0.0, 1.0))
 
 
+class _Calibrated:
+    """Results that have a calibration curve."""
+
+    def plot_calibration(self, **options: Any) -> PrivateCalibrationDisplay:
+        """Draw parts or counts that occur in groups of predictions against these, with intervals.
+
+        Parameters
+        ----------
+        **options : dict
+            Options of `PrivateCalibrationDisplay.from_evaluation`.
+
+        Returns
+        -------
+        PrivateCalibrationDisplay
+        """
+        return PrivateCalibrationDisplay.from_evaluation(self, **options)
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ScoreEvaluation(_OfLabels):
+class ScoreEvaluation(_OfLabels, _Calibrated):
     """Metrics of a classifier of two classes, from a histogram of its probabilities by label.
 
     A record counts as predicted to be of the second class where its probability is above the
@@ -464,20 +482,6 @@ class ScoreEvaluation(_OfLabels):
         PrivateRocCurveDisplay
         """
         return PrivateRocCurveDisplay.from_evaluation(self, **options)
-
-    def plot_calibration(self, **options: Any) -> PrivateCalibrationDisplay:
-        """Draw how often the second class occurs where it is predicted, with intervals.
-
-        Parameters
-        ----------
-        **options : dict
-            Options of `PrivateCalibrationDisplay.from_evaluation`.
-
-        Returns
-        -------
-        PrivateCalibrationDisplay
-        """
-        return PrivateCalibrationDisplay.from_evaluation(self, **options)
 
     def metrics(self) -> dict[str, Estimate]:
         """Return the metrics of the table by name, at the threshold 1/2 if that is one.
@@ -762,7 +766,7 @@ class RegressionEvaluation(_OfNumbers):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class RateEvaluation(_OfNumbers):
+class RateEvaluation(_OfNumbers, _Calibrated):
     """Metrics of a model of counts: deviance, and calibration by decile of the predicted rate.
 
     Parameters
@@ -856,20 +860,6 @@ class RateEvaluation(_OfNumbers):
             )
         ]
         return self.noisy.values[:10] * self.largest_count, ratios
-
-    def plot_calibration(self, **options: Any) -> PrivateCalibrationDisplay:
-        """Draw observed counts against expected ones, by group, with intervals.
-
-        Parameters
-        ----------
-        **options : dict
-            Options of `PrivateCalibrationDisplay.from_evaluation`.
-
-        Returns
-        -------
-        PrivateCalibrationDisplay
-        """
-        return PrivateCalibrationDisplay.from_evaluation(self, **options)
 
     def metrics(self) -> dict[str, Estimate]:
         """Return the metrics of the table by name.

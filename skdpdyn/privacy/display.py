@@ -262,7 +262,7 @@ class Shown(ABC):
 
 
 def draw_band(
-    ax: Any, x: Any, value: Any, ends: tuple[Any, Any], meaning: str | None = None, **kwargs: Any
+    ax: Any, x: Any, value: Any, ends: Sequence[Any], meaning: str | None = None, **kwargs: Any
 ) -> tuple[Any, Any]:
     """Draw a line and its band, which a legend calls by its meaning; return axes and line.
 
