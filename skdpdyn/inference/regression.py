@@ -631,9 +631,9 @@ def _refuse_too_wide(n_rows, most):
     numbers = _MATRICES * most**2
     if numbers > max(_FREE_NUMBERS, 8 * n_rows * most):
         raise ValueError(
-            f"X makes {most} columns: the matrices of a table take {numbers * 8 / 1e9:.1f} GB, more "
-            f"than eight times X, and {n_rows} rows tell little of so many. Leave out columns, or "
-            "levels"
+            f"X makes {most} columns: the matrices of a table take {numbers * 8 / 1e9:.1f} GB, "
+            f"more than eight times X, and {n_rows} rows tell little of so many. Leave out "
+            "columns, or levels"
         )
 
 
