@@ -189,6 +189,16 @@ def test_it_has_no_table():
         private_regression(PrivateQuantileRegressor(), X, Y, epsilon=1.0, bounds=(-1, 1))
 
 
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_the_quantile_of_an_atom_is_in_it(quantile):
+    """Of targets of which 30 % are at a bound no prediction is beyond it."""
+    y = np.where(np.random.default_rng(0).random(len(Y)) < 0.3, 0.0, np.exp(Y - 1))
+    known = {"target_bounds": (0, 40), "random_state": 0}
+    predicted = PrivateQuantileRegressor(1.0, quantile=quantile, **known).fit(X, y).predict(X)
+    assert predicted.min() >= 0
+    assert np.mean(y < predicted) - 0.03 <= quantile <= np.mean(y <= predicted) + 0.03
+
+
 @pytest.mark.parametrize("quantile", [0.1, 0.8])
 def test_curves_of_a_quantile(quantile):
     """The part below is the quantile, and curves say what a line cannot."""

@@ -35,7 +35,7 @@ _MODELS = (
     *("logistic.PrivateLogisticRegression", "softmax.PrivateSoftmaxRegression"),
     *("svc.PrivateLinearSVC", "ridge.PrivateRidge", "poisson.PrivatePoissonRegressor"),
     *("gam.PrivateGAMClassifier", "gam.PrivateGAMRegressor", "quantile.PrivateQuantileRegressor"),
-    *("gam.Explainer", "gam.CutRegressor"),  # steps of to_sklearn()
+    *("gam.Explainer", "quantile.CutRegressor"),  # steps of to_sklearn()
 )
 _OTHERS: tuple[type, ...] = (
     *(

@@ -72,10 +72,10 @@ def to_onnx(model: Any, *, double: bool = False) -> Any:
     kind = DoubleTensorType if double else FloatTensorType
     rows = [(_input_of(0), kind([None, model.n_features_in_]))]
     names = ["X"]
+    if hasattr(converted[-1], "high"):  # predictions are cut
+        steps[type(converted[-1])] = (_shape_of_predictions, _convert_cut)
     if hasattr(converted[0], "expansion_"):  # of an additive model
         steps[type(converted[0])] = (_shape_of_terms, _convert_terms)
-        if hasattr(converted[-1], "high"):  # predictions are cut
-            steps[type(converted[-1])] = (_shape_of_predictions, _convert_cut)
         if last is model and any(map(_is_text, model.expansion_.columns)):
             columns = enumerate(model.expansion_.columns)
             kinds = [StringTensorType if _is_text(column) else kind for _, column in columns]

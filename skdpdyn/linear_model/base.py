@@ -582,9 +582,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
                 weights=row_map.weights,
                 unit=row_map.unit,
             )
-        if self.family.twin is None:
-            raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
-        model = self.family.twin()
+        model = self._twin()
         targets = np.asarray(getattr(self, "classes_", np.ones(2)))
         # Fit on zeros, so that scikit-learn sets its attributes; then overwrite the learnt ones
         rows = np.zeros((len(targets), self.n_features_in_))
@@ -604,6 +602,12 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         model.coef_ = coef
         model.intercept_ = intercept if np.ndim(intercept) else np.float64(intercept)
         return pipeline
+
+    def _twin(self):
+        """Return the unfitted model of scikit-learn, or one like it, that predicts alike."""
+        if self.family.twin is None:
+            raise NotImplementedError(f"{type(self).__name__} has no counterpart in scikit-learn")
+        return self.family.twin()
 
     def export(
         self, folder: Any, formats: Any = ("skops",), audit: Any = None, **deployment: Any

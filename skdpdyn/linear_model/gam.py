@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,7 +27,7 @@ from skdpdyn.linear_model.poisson import (
     expected_counts,
     score_of_rates,
 )
-from skdpdyn.linear_model.quantile import d2_of_quantiles, family_of_quantiles
+from skdpdyn.linear_model.quantile import CutRegressor, d2_of_quantiles, family_of_quantiles
 from skdpdyn.linear_model.ridge import OF_CENTRES, OF_MEANS
 from skdpdyn.linear_model.shapes import Shape, importances_of, kept_parts, shapes_of
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
@@ -355,43 +354,6 @@ class AdditiveModel(PrivateLinearModel):
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-
-class CutRegressor(LinearRegression):
-    """Linear regression whose predictions are cut at public bounds.
-
-    `PrivateGAMRegressor.to_sklearn` makes one.
-
-    Parameters
-    ----------
-    low, high : float
-        The least and the largest prediction.
-
-    Examples
-    --------
-    >>> from skdpdyn.linear_model.gam import CutRegressor
-    >>> float(CutRegressor(0.0, 1.0).fit([[0.0], [1.0]], [0.0, 1.0]).predict([[7.0]])[0])
-    1.0
-    """
-
-    def __init__(self, low: float, high: float) -> None:
-        super().__init__()
-        self.low = low
-        self.high = high
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict, within the bounds.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.clip(super().predict(X), self.low, self.high)
 
 
 class Explainer(TransformerMixin, BaseEstimator):

@@ -1,10 +1,10 @@
 """Private quantile regression."""
 
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LinearRegression
 
 from skdpdyn.core.losses import pinballs
 from skdpdyn.linear_model.base import PrivateLinearRegressor
@@ -51,21 +51,11 @@ def family_of_quantiles(quantile: Any) -> Family:
     quantiles = quantiles_of(quantile)
     loss = pinballs(quantiles)
 
-    def twin():
-        if len(quantiles) > 1:
-            raise NotImplementedError(
-                f"quantile={list(quantiles)}: predictions are sorted, which no model of "
-                "scikit-learn does. Fit a model for each"
-            )
-        model = import_module("sklearn.linear_model").QuantileRegressor
-        return model(quantile=quantiles[0], alpha=0.0)
-
     return Family(
         loss,
         Numbers(),
         clip=lambda n_parameters, strength: loss.lipschitz,
         units=QuantileUnits(quantiles),
-        twin=twin,
     )
 
 
@@ -89,6 +79,43 @@ def d2_of_quantiles(quantile: Any, y: Any, predicted: Any, sample_weight: Any = 
             ]
         )
     )
+
+
+class CutRegressor(LinearRegression):
+    """Linear regression whose predictions are cut at public bounds.
+
+    `PrivateGAMRegressor.to_sklearn` makes one, and that of `PrivateQuantileRegressor`.
+
+    Parameters
+    ----------
+    low, high : float
+        The least and the largest prediction.
+
+    Examples
+    --------
+    >>> from skdpdyn.linear_model.quantile import CutRegressor
+    >>> float(CutRegressor(0.0, 1.0).fit([[0.0], [1.0]], [0.0, 1.0]).predict([[7.0]])[0])
+    1.0
+    """
+
+    def __init__(self, low: float, high: float) -> None:
+        super().__init__()
+        self.low = low
+        self.high = high
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict, within the bounds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.clip(super().predict(X), self.low, self.high)
 
 
 class _FamilyOfQuantile:
@@ -196,9 +223,20 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
         )
         self.quantile = quantile
 
+    def _twin(self):
+        if len(quantiles_of(self.quantile)) > 1:
+            raise NotImplementedError(
+                f"quantile={list(self.quantile)}: predictions are sorted, which no model of "
+                "scikit-learn does. Fit a model for each"
+            )
+        return CutRegressor(*self.target_bounds_)
+
     @by_blocks
     def predict(self, X: Any) -> np.ndarray:
         """Predict quantiles of targets.
+
+        Predictions are cut at ``target_bounds_``, which targets are within, or nearly all of them
+        where these bounds were bought.
 
         Parameters
         ----------
@@ -210,7 +248,7 @@ class PrivateQuantileRegressor(PrivateLinearRegressor):
         ndarray of shape (n_samples,), or (n_samples, n_quantiles)
             Of several quantiles in the order that they were given in, sorted by their size.
         """
-        return in_order(self._raw_predictions(X), self.quantile)
+        return in_order(np.clip(self._raw_predictions(X), *self.target_bounds_), self.quantile)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return D^2 of the pinball loss, without noise: for data that need no privacy.

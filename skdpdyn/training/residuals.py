@@ -22,6 +22,7 @@ FARTHEST = 1.0
 _SPREADS = np.geomspace(0.005, 1.0, 41)  # of residuals about their quantile
 _ZOOMS = 4  # looks at the posterior, each closer
 _PLACES = 201
+_CLEAR = 5.0  # deviations of the noise on a part
 
 
 class QuantileOfResiduals(Part):
@@ -79,7 +80,25 @@ def bought_shift(
         places.append(shift)
         parts.append(quantile + float(total[0]) / learning.rows.mass)
         shift = likely_shift(places, parts, quantile, std / learning.rows.mass)
-    return shift
+    between = _between(places, parts, quantile, _CLEAR * std / learning.rows.mass)
+    return shift if between is None else between
+
+
+def _between(places, parts, quantile, clear):
+    """Return where parts on both sides of the quantile say that it is; None if they are not clear.
+
+    Many equal targets make a jump, which no normal law has.
+    """
+    away = np.array(parts) - quantile
+    at = np.array(places)
+    below = at[away < 0].max(initial=-math.inf)
+    above = at[away >= 0].min(initial=math.inf)
+    if not -math.inf < below < above < math.inf:
+        return None
+    low, high = (float(away[at == end][0]) for end in (below, above))
+    if min(-low, high) < clear:
+        return None
+    return float(below + (above - below) * low / (low - high))
 
 
 def likely_shift(places: list[float], parts: list[float], quantile: float, std: float) -> float:
