@@ -1511,6 +1511,12 @@ MUTATIONS = [
         "tests/test_noisy_gd.py -k 'matches or numpy'",
     ),
     Mutation(
+        "more than was planned is bought beside training",
+        "return mu <= most and others == same",
+        "return others == same",
+        "tests/test_one_road.py -k 'ran_another or dearer'",
+    ),
+    Mutation(
         "what ran is not held against what was planned",
         "    record = spending.proved(planned)\n    forget_fit",
         "    record = spending.record()\n    forget_fit",

@@ -17,8 +17,8 @@ from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Sealed
 from skdpdyn.core.spending import TRAINING, Share, Spending
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy import Adjacency, Budget, Composition, composition
-from skdpdyn.solvers import NoisyGD, Solver
+from skdpdyn.privacy import Adjacency, Budget, Composition, ProfileMixture, composition
+from skdpdyn.solvers import NoisyGD, NoisySGD, Solver
 from skdpdyn.solvers.noisy_gd import Learnt
 from skdpdyn.training.plan import plan_of
 from skdpdyn.training.purchase import Purchase
@@ -140,6 +140,16 @@ PLANNED = {
     "a map": {"bounds": None},
 }
 """Fits of which training is planned, or follows from what is bought."""
+
+
+def test_a_fit_whose_cost_is_a_mixture_beside_what_is_bought_is_proved():
+    """Gaussian parts enter all components of the mixture, of which none is the declared one."""
+    model = PrivateGAMClassifier(classes=[False, True], bounds=(-1, 1))
+    model.set_params(solver=NoisySGD(batch_size=500, n_epochs=2, sampling="shuffled_once"))
+    model.fit(X[:, :2], Y)
+    assert len(model.mechanism_.mechanisms) > 2
+    assert isinstance(model.privacy_, ProfileMixture)
+    assert model.privacy_ == model.privacy_cost(3000, 2)
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -21,7 +21,7 @@ from skdpdyn.exceptions import CalibrationError, PrivacyWeakWarning, warn
 from skdpdyn.privacy import Budget, Composition, Gaussian, Vocabulary, composition
 from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee
-from skdpdyn.privacy.proofs import proof_of
+from skdpdyn.privacy.proofs import costs_no_more, proof_of
 
 __all__ = [
     "TRAINING",
@@ -332,8 +332,11 @@ class Spending:
             If the bound does not prove the declared guarantee of what was released.
         """
         record = self.record()
-        cost = declared.guarantee, declared.bound, declared.budget.delta
-        if record is not None and proof_of(record, *cost) is None:
+        if record is None:
+            return None
+        planned = declared.mechanism
+        judged = planned if costs_no_more(record, planned) else record
+        if proof_of(judged, declared.guarantee, declared.bound, declared.budget.delta) is None:
             raise CalibrationError(
                 "the parts of this fit cost more than it declares: please report this"
             )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy.accountants import ACCOUNTANTS, MIXED, tightest
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.mechanisms import Composition, Gaussian
 from skdpdyn.privacy.numerical import PrivacyLossDP
 
 
@@ -54,6 +55,22 @@ def proof_of(
         if proves(guarantee, proved):
             return options
     return None
+
+
+def costs_no_more(record: Any, planned: Any) -> bool:
+    """Return whether a record is another one but for more Gaussian noise in all.
+
+    Gaussian noise is monotone beside any other part: the cost of the planned record is true of it.
+    """
+    (mu, others), (most, same) = (_gaussian_of(one) for one in (record, planned))
+    return mu <= most and others == same
+
+
+def _gaussian_of(record: Any) -> tuple[float, tuple[Any, ...]]:
+    """Return the mu of all Gaussian parts of a record, and its other parts."""
+    parts = record.mechanisms if isinstance(record, Composition) else (record,)
+    mu = math.hypot(*(1 / part.noise_multiplier for part in parts if type(part) is Gaussian))
+    return mu, tuple(part for part in parts if type(part) is not Gaussian)
 
 
 class _Parts(NamedTuple):
