@@ -180,6 +180,24 @@ MUTATIONS = [
         "tests/test_stages.py -k who_gave",
     ),
     Mutation(
+        "a look has the noise of a single pair of columns",
+        "return self._sealed(np.concatenate(sums), math.sqrt(len(sizes)), ANY) * limit",
+        "return self._sealed(np.concatenate(sums), 1.0, ANY) * limit",
+        "tests/test_sealed.py -k 'tally and signed'",
+    ),
+    Mutation(
+        "residuals of a look are cut nowhere",
+        "terms /= np.maximum(lengths, 1.0)[:, None]",
+        "terms /= np.maximum(lengths, 2.0)[:, None] / 2.0",
+        "tests/test_sealed.py -k 'tally and signed'",
+    ),
+    Mutation(
+        "curves before a look are not charged",
+        'spending.note(f"{FIRST_RUN}: {name}", part)',
+        "pass",
+        "tests/test_additive.py -k look_finds",
+    ),
+    Mutation(
         "one fit takes dependent games for independent ones",
         'if getattr(fitted, "fit_intercept", True) or getattr(record, "names", None) is not None:',
         'if getattr(record, "names", None) is not None:',

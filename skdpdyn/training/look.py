@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaincc
@@ -66,7 +66,8 @@ class Look(Part):
 
 def _before(request: Request) -> Request:
     """Return the request of the curves before a look: of their part of the budget."""
-    expansion = replace(request.expansion, pairs=(), fine=())
+    tables: Any = request.expansion
+    expansion = replace(tables, pairs=(), fine=())
     return replace(
         request,
         expansion=expansion,
@@ -94,8 +95,8 @@ def _curves(learning: Learning, spending: Spending) -> Learning:
         training=training,
     )
     first = replace(learning, plan=plan)
-    expansion = learning.rows.expansion
-    first.rows = learning.rows.with_expansion(replace(expansion, pairs=(), fine=()))
+    rows: Any = learning.rows
+    first.rows = rows.with_expansion(replace(rows.expansion, pairs=(), fine=()))
     first.start = _moved_start(learning, plan.objective)
     own = Spending(request.budget, shares, spending.generator)
     own.n_threads = spending.n_threads
@@ -106,7 +107,7 @@ def _curves(learning: Learning, spending: Spending) -> Learning:
     first.weigh_classes()
     with closing(first.rows):
         first.train(record, own)
-    spent = own.record()
+    spent: Any = own.record()
     for name, part in zip(spent.names, spent.mechanisms, strict=True):
         spending.note(f"{FIRST_RUN}: {name}", part)
     return first
@@ -131,15 +132,16 @@ class _Side(NamedTuple):
     @classmethod
     def of(cls, first: Learning, j: int) -> "_Side":
         """Return levels as they are, and numbers in groups of about as many records each."""
-        expansion = first.rows.expansion
-        parts = np.clip(first.rows.map.centre[expansion.slices[j]], 0.0, 1.0)
+        rows: Any = first.rows
+        expansion = rows.expansion
+        parts = np.clip(rows.map.centre[expansion.slices[j]], 0.0, 1.0)
         groups = np.arange(parts.size)
         if not isinstance(expansion.columns[j], Levels):
             n = rules.GROUPS
             scale = expansion.last_scale(j)
             groups = np.append(np.minimum((scale * n).astype(np.intp), n - 1), n)
             parts = np.append(np.full(n, (1 - parts[-1]) / n), parts[-1])
-        return cls(groups[first.rows.X.codes[:, j]], parts)
+        return cls(groups[rows.X.codes[:, j]], parts)
 
 
 def _bought_sums(
@@ -153,7 +155,8 @@ def _bought_sums(
     places = [
         one.places * m + other.places for (one, other), (_, m) in zip(sides, shapes, strict=True)
     ]
-    sealed = RowTally.of(first.rows).signed(_residuals(first), limit, places, sizes)
+    rows: Any = first.rows
+    sealed = RowTally.of(rows).signed(_residuals(first), limit, places, sizes)
     value, std = spending.release(RESIDUALS, sealed)
     by_pair = np.split(value.reshape(objective.n_outputs, -1), np.cumsum(sizes)[:-1], axis=1)
     return Noisy(
@@ -163,7 +166,7 @@ def _bought_sums(
 
 def _residuals(first: Learning) -> np.ndarray:
     """Return derivatives of the loss at each row, which follow from it and from public numbers."""
-    rows = first.rows
+    rows: Any = first.rows
     expansion = rows.expansion
     loss = first.plan.objective.loss
     coef, intercept = first.plan.objective.split(first.theta)
@@ -274,7 +277,8 @@ def _take(kept: dict[tuple[int, int], float], learning: Learning) -> None:
     learning.start = _moved_start(learning, objective)
     learning.pairs = tuple(pair for pair in kept if pair in expansion.pairs)
     learning.plan = replace(plan, request=request, objective=objective)
-    learning.rows = learning.rows.with_expansion(expansion)
+    rows: Any = learning.rows
+    learning.rows = rows.with_expansion(expansion)
 
 
 def _with_pairs(
