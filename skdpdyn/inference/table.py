@@ -207,7 +207,10 @@ class PrivateSummary(Shown):
 
     @property
     def rsquared_interval(self) -> Estimate | None:
-        """R^2 with its interval, within 0 and 1; None where ``rsquared`` is."""
+        """R^2 of rows as they weigh with its interval, within 0 and 1; None where ``rsquared`` is.
+
+        Rows far from others weigh less: R^2 of all may be higher, and is covered less often.
+        """
         if self.rsquared is None or self.rsquared_std_err is None:
             return None
         width = self.quantile() * self.rsquared_std_err
