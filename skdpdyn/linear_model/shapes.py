@@ -124,14 +124,13 @@ def kept_parts(model: Any) -> np.ndarray:
     mean = model.conditioning_.mean
     for j, column in enumerate(expansion.columns):
         part = expansion.slices[j]
-        table = expansion.tables[j]
-        table = table.toarray() if sparse.issparse(table) else table
-        first = 0 if isinstance(column, Levels) else len(table) - 1
-        error = noise.errors(table, part)["estimate"]
+        n_cells = column.n_cells
+        first = 0 if isinstance(column, Levels) else n_cells - 1
+        error = noise.errors(expansion.tables[j], part)["estimate"]
         if error is None:
             continue
         error = error / unit
-        is_empty = mean[part][first - len(table) :] < _SEEN * std
+        is_empty = mean[part][first - n_cells :] < _SEEN * std
         is_empty &= error[first:] > _LIKE_EMPTY * error.max()
         cells = slice(expansion.starts[j] + first, expansion.starts[j + 1])
         kept[cells] = np.where(is_empty, 0.0, 1 / (1 + error[first:] ** 2))
