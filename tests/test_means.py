@@ -1,14 +1,24 @@
 """Predictions of mostly-zero and of skewed outcomes are means, by what their cells tell."""
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from skdpdyn import PrivateGAMRegressor, PrivatePoissonRegressor, PrivateRidge
+from skdpdyn import (
+    PrivateGAMRegressor,
+    PrivateLogisticRegression as Logistic,
+    PrivatePoissonRegressor,
+    PrivateRidge,
+)
 from skdpdyn.core.rules import strength_of
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyUtilityWarning, UnsupportedMechanismError
 from skdpdyn.inference import private_regression
+from skdpdyn.inference.scored import ScoredRows
+from skdpdyn.inference.scoring import Scoring
 from skdpdyn.linear_model import Numbers
 from skdpdyn.privacy import Budget
 from skdpdyn.training.cells import N_OCTAVES, TargetCells
@@ -220,6 +230,46 @@ def test_a_direction_of_few_rows_does_not_lead_limits_astray():
         errors.append(found.bse[1:5])
     assert np.nanmax(np.abs(off)) < 4.5
     assert np.median(errors) * np.sqrt(n) < 2.5
+
+
+def test_limits_follow_a_tail_through_cells_that_noise_hides():
+    edges = 0.02 * 2.0 ** (np.arange(15) / 2)
+    spending = SimpleNamespace(noise_on_sum=lambda name: 30.0)
+    scoring = SimpleNamespace(
+        rows=SimpleNamespace(mass=30_000.0),
+        likelihood=SimpleNamespace(gradients=(1.0,)),
+        scored=SimpleNamespace(square=1.3),
+        spending=spending,
+    )
+
+    def limit(counts):
+        counts = 34.0 * np.array(counts + [0.0] * (14 - len(counts)))
+        return Scoring._least_limit(scoring, edges, counts, 34.0) / edges[0]
+
+    assert limit([2.3, 1.1, 3.7, 6.2, 5.8, 5.8, 5.0, 3.8, 1.7]) > 10
+    assert limit([2.3, 1.1, 3.7, 6.2, 5.8]) < 6
+    assert limit([1.4, 3.0, 0.5, 3.9]) == 1  # none that stands out
+
+
+def test_a_table_says_how_much_weight_is_lost(monkeypatch):
+    sums = []
+    plain = ScoredRows.lost
+
+    def lost(self, weights):
+        sums.append(np.sum(1 - self._kept_weight * weights) / len(self._kept_weight))
+        return plain(self, weights)
+
+    monkeypatch.setattr(ScoredRows, "lost", lost)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_t(2, 20_000).clip(-40, 40), rng.random(20_000) < 0.05])
+    y = rng.random(20_000) < 0.3 + 0.1 * X[:, 1]
+    for model, target in ((PrivateRidge(target_bounds=(0, 1)), 1.0 * y), (Logistic(), y)):
+        _, found = private_regression(
+            model, X, target, epsilon=4, bounds=[(-40, 40), (0, 1)], random_state=0
+        )
+        said = re.search(r"About ([\d.]+) % of the weight of rows is lost so", found.estimand)
+        assert sums[-1] > 0.01
+        assert float(said[1]) == pytest.approx(100 * sums[-1], abs=0.9)  # four deviations
 
 
 def test_ranges_that_a_table_buys_have_room_and_its_schema_says_so():

@@ -125,7 +125,8 @@ def private_regression(
     no coefficient is early stopped.
 
     Columns count in units of their public bounds, so the table does not depend on how they are
-    coded. Rows that are far from all others have a smaller weight, which depends on the row alone.
+    coded. Rows that are far from all others have a smaller weight, which depends on the row alone;
+    the table says about how much of all weight is lost so.
 
     Parameters
     ----------
@@ -737,6 +738,7 @@ class _Fit:
         model._sign()
         names = [names_of(model)[j] for j in as_reference]
         notes = "" if ready.levels is None else ready.levels.note(names)
+        notes += f" About {100 * scored.lost:.2g} % of the weight of rows is lost so."
         if scored.cut is not None:
             notes += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
         beside = self._of_residuals(scored, coordinates.constant)

@@ -48,7 +48,12 @@ class ScoredRows:
         self.square = coordinates.square
         self.in_time = in_time
         self.tally = RowTally.of(rows)
-        self._blocks = list(_blocks(rows, coordinates, reach))
+        self._blocks = []
+        self._kept_weight = np.ones(rows.shape[0])
+        for part, z, weight in _blocks(rows, coordinates, reach):
+            self._kept_weight[part] = weight
+            weight = weight * rows.weight[part] if rows.weight.size else weight
+            self._blocks.append((part, z, weight))
         self.n_coordinates = self._blocks[0][1].shape[1]
         # how far a record moves sums, in units of the longest full row, and the weight of its rows
         self._most_score = 1.0
@@ -96,6 +101,10 @@ class ScoredRows:
             most_rows=self.rows.most_rows,
         )
         return weights * self._counting
+
+    def lost(self, weights: np.ndarray | float) -> Sealed:
+        """Return the sum of the parts of their weight that rows lose: by lengths, and by these."""
+        return self.tally.sum(1 - self._kept_weight * weights)
 
     def gradient(self, terms: np.ndarray, limit: float, theta: np.ndarray) -> Sealed:
         """Return the sum of products of terms, cut to a norm of ``limit``, and rows."""
@@ -172,7 +181,7 @@ def bounded(residuals: np.ndarray, limit: float) -> np.ndarray:
 
 
 def _blocks(rows, coordinates, reach):
-    """Yield which rows, their coordinates, and their weights, those of persons included.
+    """Yield which rows, their coordinates, and their weights by their lengths, at most 1.
 
     A weight times the length is at most the root of ``coordinates.square``, times the squared
     length at most ``reach`` times it.
@@ -190,4 +199,4 @@ def _blocks(rows, coordinates, reach):
             squares = row_by_row(z**2, np.ones((1, z.shape[1])))[:, 0]
             ratio = np.maximum(squares / coordinates.square, 1.0)
             weight = np.minimum(1 / np.sqrt(ratio), reach / ratio)
-            yield part, z, weight * rows.weight[part] if rows.weight.size else weight
+            yield part, z, weight

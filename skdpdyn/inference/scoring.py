@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import null_space
@@ -46,6 +46,7 @@ SCORES = "scores"
 LIMIT = "residuals {}"
 CUT = "cut {}"
 GRADIENT = "gradient {}"
+LOST = "weight lost"
 CURVATURE = "curvature {}"
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
@@ -298,6 +299,7 @@ def shares_of_scoring(
         parts |= {
             CURVATURE.format(k): Share(curvature) for curvature in likelihood.curvatures[k : k + 1]
         }
+    parts |= {LOST: Share(CUT_SHARE)}
     parts |= {DISPERSION: Share(DISPERSION_SHARE)} if likelihood.measures else {}
     parts |= {SCORES: Share(SCORES_SHARE)} if robust else {}
     return scaled_to(parts, left)
@@ -311,9 +313,9 @@ def _times(weights, of_outputs, a, b):
 class Scored:
     """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
 
-    ``cut`` is the noisy part of the residuals that are cut off, where they are, ``curvature`` and
-    ``dispersion`` are the last noisy matrix and what scores vary by over it, with the deviation of
-    its noise. ``projection`` is that
+    ``cut`` is the noisy part of the residuals that are cut off, where they are, ``lost`` that of
+    the weight of rows that they lose, ``curvature`` and ``dispersion`` are the last noisy matrix
+    and what scores vary by over it, with the deviation of its noise. ``projection`` is that
     on the coordinates in which parameters were free.
     """
 
@@ -321,6 +323,7 @@ class Scored:
     covariance: np.ndarray
     inverse: Inverse
     cut: float | None
+    lost: float
     curvature: Moment
     dispersion: Noisy
     projection: np.ndarray
@@ -362,6 +365,8 @@ class Evidence:
         Whether outcomes are rare, so that curvature does not tell where noise is small.
     cut : float or None
         Noisy part of the residuals that are cut off.
+    lost : float
+        Noisy part of their weight that rows lose.
     """
 
     steps: list[tuple[np.ndarray, np.ndarray, float]]
@@ -371,6 +376,7 @@ class Evidence:
     dispersion: Noisy
     is_rare: bool
     cut: float | None
+    lost: float
 
     def scored(self, constraints: np.ndarray | None = None) -> Scored:
         """Return the mean of the last steps' estimates, with the covariance of its errors.
@@ -418,6 +424,7 @@ class Evidence:
             basis @ covariance @ basis.T,
             inverse.of(basis),
             self.cut,
+            self.lost,
             self.curvature,
             self.dispersion,
             basis @ basis.T,
@@ -487,6 +494,7 @@ class Scoring:
                 limit = self._limited(k, np.abs(residuals[:, 0]), limit)
                 steps = steps if self.least_limit == before else []  # of the same limit alone
             terms = bounded(residuals, limit)
+            weights: Any = 1.0
             of_outputs = likelihood.curvature(raw, self.rows)
             if likelihood.n_outputs == 1:
                 most = self._largest(plain)
@@ -502,16 +510,18 @@ class Scoring:
             doubt = std / likelihood.spread(plain)
             theta = theta - self._step(curvature, gradient, doubt).reshape(theta.shape)
         is_rare = self._largest(plain) < likelihood.largest_curvature(plain)
-        return self._evidence(steps[-likelihood.n_averaged :], curvature, terms, limit, is_rare)
+        lost = self.spending.release(LOST, self.scored.lost(weights)).value / self.rows.mass
+        steps = steps[-likelihood.n_averaged :]
+        return self._evidence(steps, curvature, terms, limit, is_rare, min(max(lost, 0.0), 1.0))
 
-    def _evidence(self, steps, curvature, terms, limit, is_rare):
+    def _evidence(self, steps, curvature, terms, limit, is_rare, lost):
         """Return all that estimates follow from; squares of residuals and scores are bought."""
         dispersion = self._dispersion(terms, limit)
         scores = None
         if SCORES in self.spending.shares:
             theta = steps[-1][0].reshape(-1, self.scored.n_coordinates)
             scores = self._symmetric(SCORES, self.scored.scores(terms, limit, theta))
-        return Evidence(steps, curvature, scores, self.spread, dispersion, is_rare, self.cut)
+        return Evidence(steps, curvature, scores, self.spread, dispersion, is_rare, self.cut, lost)
 
     def _limited(self, k, distances, limit):
         """Return the limit, no less than before, and buy what is beyond it."""
@@ -533,8 +543,11 @@ class Scoring:
 
     def _least_limit(self, edges, counts, std):
         """Return the limit of least bias and noise, of those that bias the last gradient little."""
-        joined = np.logical_and.accumulate(counts > _JOINED * std)
-        seen = np.where(joined | (counts > _SEEN * std), counts, 0.0)
+        # a tail goes on: cells between those that stand out count, and what is just behind them
+        firm = np.flatnonzero(counts > _SEEN * std)
+        n_seen = firm[-1] + 2 if firm.size else 0
+        n_seen += np.count_nonzero(np.logical_and.accumulate(counts[n_seen:] > _JOINED * std))
+        seen = np.where(np.arange(counts.size) < n_seen, np.maximum(counts, 0.0), 0.0)
         middles = edges[:-1] * 2**0.25
         excess = np.maximum(middles - edges[:, None], 0.0) @ seen
         squares = self.rows.mass * (edges[0] / 4) ** 2 + seen @ middles**2
