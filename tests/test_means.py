@@ -1,7 +1,6 @@
 """Predictions of mostly-zero and of skewed outcomes are means, by what their cells tell."""
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,12 +12,13 @@ from skdpdyn import (
     PrivateRidge,
 )
 from skdpdyn.core.rules import strength_of
+from skdpdyn.core.sealed import Noisy, opened
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import PrivacyUtilityWarning, UnsupportedMechanismError
 from skdpdyn.inference import private_regression
 from skdpdyn.inference.scored import ScoredRows
-from skdpdyn.inference.scoring import Scoring
+from skdpdyn.inference.scoring import least_limit
 from skdpdyn.linear_model import Numbers
 from skdpdyn.privacy import Budget
 from skdpdyn.training.cells import N_OCTAVES, TargetCells
@@ -234,17 +234,10 @@ def test_a_direction_of_few_rows_does_not_lead_limits_astray():
 
 def test_limits_follow_a_tail_through_cells_that_noise_hides():
     edges = 0.02 * 2.0 ** (np.arange(15) / 2)
-    spending = SimpleNamespace(noise_on_sum=lambda name: 30.0)
-    scoring = SimpleNamespace(
-        rows=SimpleNamespace(mass=30_000.0),
-        likelihood=SimpleNamespace(gradients=(1.0,)),
-        scored=SimpleNamespace(square=1.3),
-        spending=spending,
-    )
 
     def limit(counts):
         counts = 34.0 * np.array(counts + [0.0] * (14 - len(counts)))
-        return Scoring._least_limit(scoring, edges, counts, 34.0) / edges[0]
+        return least_limit(edges, Noisy(counts, 34.0), 30_000.0, 34.0) / edges[0]
 
     assert limit([2.3, 1.1, 3.7, 6.2, 5.8, 5.8, 5.0, 3.8, 1.7]) > 10
     assert limit([2.3, 1.1, 3.7, 6.2, 5.8]) < 6
@@ -256,8 +249,9 @@ def test_a_table_says_how_much_weight_is_lost(monkeypatch):
     plain = ScoredRows.lost
 
     def lost(self, weights):
-        sums.append(np.sum(1 - self._kept_weight * weights) / len(self._kept_weight))
-        return plain(self, weights)
+        sealed = plain(self, weights)
+        sums.append(float(opened(sealed)) / len(y))
+        return sealed
 
     monkeypatch.setattr(ScoredRows, "lost", lost)
     rng = np.random.default_rng(0)

@@ -309,6 +309,47 @@ def _times(weights, of_outputs, a, b):
     return weights * of_outputs(a, b)
 
 
+def least_limit(edges: np.ndarray, noisy: Noisy, mass: float, noise: float) -> float:
+    """Return the limit of least bias and noise, of those that bias the last gradient little.
+
+    Parameters
+    ----------
+    edges : ndarray of shape (n_cells + 1,)
+        Ends of cells of residuals, from the limit on.
+    noisy : Noisy
+        Counts in these cells, and the deviation of their noise.
+    mass : float
+        Number of all records.
+    noise : float
+        Deviation of the noise on the last gradient, over the limit.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.core.sealed import Noisy
+    >>> from skdpdyn.inference.scoring import least_limit
+    >>> edges = 2.0 ** (np.arange(7) / 2)
+    >>> round(least_limit(edges, Noisy(np.array([90.0, 20, 80, 60, 3, 0]), 10.0), 1e4, 5.0), 2)
+    4.0
+    """
+    counts, std = noisy
+    # a tail goes on: cells between those that stand out count, and what is just behind them
+    firm = np.flatnonzero(counts > _SEEN * std)
+    n_seen = firm[-1] + 2 if firm.size else 0
+    n_seen += np.count_nonzero(np.logical_and.accumulate(counts[n_seen:] > _JOINED * std))
+    seen = np.where(np.arange(counts.size) < n_seen, np.maximum(counts, 0.0), 0.0)
+    middles = edges[:-1] * 2**0.25
+    excess = np.maximum(middles - edges[:, None], 0.0) @ seen
+    squares = mass * (edges[0] / 4) ** 2 + seen @ middles**2
+    of_noise = (edges * noise) ** 2
+    is_small = excess <= MOST_BIAS * np.sqrt(squares + of_noise)
+    return float(edges[np.argmin(np.where(is_small, excess**2 + of_noise, np.inf))])
+
+
 @dataclass(frozen=True, eq=False)
 class Scored:
     """Estimates in coordinates, outputs one after the other, and the covariance of their errors.
@@ -533,29 +574,16 @@ class Scoring:
             cells = np.clip(np.searchsorted(edges, distances) - 1, 0, n_cells - 1)
             counts = tally.by_place(distances > limit, cells, n_cells)
             # the last look counts: before, residuals are those of a poor fit
-            raised = self._least_limit(edges, *self.spending.release(name, counts))
+            last = GRADIENT.format(len(self.likelihood.gradients) - 1)
+            noise = math.sqrt(self.scored.square) * self.spending.noise_on_sum(last)
+            noisy = self.spending.release(name, counts)
+            raised = least_limit(edges, noisy, self.rows.mass, noise)
             self.least_limit = raised if raised > limit else 0.0
             return raised
         limit = min(max(limit, self.least_limit), self.likelihood.largest)
         beyond = self.spending.release(name, tally.sum(distances > limit)).value
         self.cut = min(max(beyond / self.rows.mass, 0.0), 1.0)
         return limit
-
-    def _least_limit(self, edges, counts, std):
-        """Return the limit of least bias and noise, of those that bias the last gradient little."""
-        # a tail goes on: cells between those that stand out count, and what is just behind them
-        firm = np.flatnonzero(counts > _SEEN * std)
-        n_seen = firm[-1] + 2 if firm.size else 0
-        n_seen += np.count_nonzero(np.logical_and.accumulate(counts[n_seen:] > _JOINED * std))
-        seen = np.where(np.arange(counts.size) < n_seen, np.maximum(counts, 0.0), 0.0)
-        middles = edges[:-1] * 2**0.25
-        excess = np.maximum(middles - edges[:, None], 0.0) @ seen
-        squares = self.rows.mass * (edges[0] / 4) ** 2 + seen @ middles**2
-        last = GRADIENT.format(len(self.likelihood.gradients) - 1)
-        noise = self.spending.noise_on_sum(last)
-        of_noise = self.scored.square * (edges * noise) ** 2
-        is_small = excess <= MOST_BIAS * np.sqrt(squares + of_noise)
-        return float(edges[np.argmin(np.where(is_small, excess**2 + of_noise, np.inf))])
 
     def _largest(self, limit):
         """Return a bound on the curvature of a row: where outcomes are rare, of a usual one's."""
