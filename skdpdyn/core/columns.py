@@ -172,8 +172,9 @@ class Frame:
         if isinstance(X, np.ndarray):
             if X.ndim != 2:
                 return None
-            of_each = [str(X.dtype)] * X.shape[1], [kind_of(X.dtype)] * X.shape[1]
-            return cls(None, *of_each, len(X), lambda part, j: X[part, j])
+            names_of_types = [str(X.dtype)] * X.shape[1]
+            kinds = [kind_of(X.dtype)] * X.shape[1]
+            return cls(None, names_of_types, kinds, len(X), lambda part, j: X[part, j])
         dtypes = getattr(X, "dtypes", None)
         if dtypes is None and hasattr(X, "schema"):  # of pyarrow
             dtypes = X.schema.types

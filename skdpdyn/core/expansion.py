@@ -512,9 +512,9 @@ class Expansion(FieldsAlone):
         Cells before and behind count as the nearer end. All cells where no distribution is known.
         """
         n_cells = self.columns[j].n_cells - 1
-        if self.distributions is None:
+        below = None if self.distributions is None else self.distributions[j]
+        if below is None:
             return slice(0, n_cells)
-        below = self.distributions[j]
         first = int(np.searchsorted(below, 0.0, side="right"))
         return slice(first, int(np.searchsorted(below, 1.0, side="left")))
 

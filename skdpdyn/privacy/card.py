@@ -108,7 +108,7 @@ def may_state(guarantee: Guarantee, proved: Guarantee) -> bool:
     that it might have released.
     """
 
-    def alike(value, other):
+    def alike(value: Any, other: Any) -> bool:
         return agree(to_dict(value), to_dict(other), ROUNDING)
 
     gaussian = isinstance(guarantee, GaussianDP) and isinstance(proved, GaussianDP)

@@ -279,8 +279,8 @@ class HuberUnits(NumberUnits):
 
 def half_range_of(learning: Learning) -> float:
     """Return half of the range of targets, which is 1 of them in [-1, 1]."""
-    bounds = learning.target.attributes["target_bounds_"]
-    return scaling(*bounds, learning.plan.request.fit_intercept)[1]
+    low, high = learning.target.attributes["target_bounds_"]
+    return scaling(low, high, learning.plan.request.fit_intercept)[1]
 
 
 class WeightTotal(Part):
