@@ -1181,8 +1181,8 @@ MUTATIONS = [
     ),
     Mutation(
         "noise of cells that nobody is in is told",
-        "kept[cells] = np.where(is_empty, 0.0,",
-        "kept[cells] = np.where(is_empty, 1.0,",
+        "of_noise = np.where(is_empty, 0.0,",
+        "of_noise = np.where(is_empty, 1.0,",
         "tests/test_additive.py -k nobody",
     ),
     Mutation(

@@ -784,3 +784,31 @@ def test_a_given_list_of_levels_is_never_a_matrix():
     model.fit(rows, np.arange(6000) % 2).predict(rows)
     assert tracemalloc.get_traced_memory()[1] < 60e6
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("loss", ["log", "poisson"])
+def test_the_first_gap_hardly_moves_a_prediction(loss):
+    """Of 80 fits 0 to 7 % moved a risk, or a rate, by more than a fourth; 6 of 6 do it at 1e-7."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    X = pd.DataFrame({"a": rng.uniform(0, 100, n), "b": rng.uniform(0, 100, n)})
+    X["ward"] = rng.choice(["x", "y"], n)
+    rate = 0.05 + 0.003 * X["a"]
+    given = {"epsilon": 1.0, "bounds": (0, 100), "categories": {"ward": ["x", "y", "new"]}}
+    moved = []
+    for seed in range(6):
+        if loss == "log":
+            model = PrivateGAMClassifier(classes=[0, 1], random_state=seed, **given)
+            model.fit(X, rng.random(n) < rate)
+            predict = lambda rows, model=model: model.predict_proba(rows)[:, 1].mean()  # noqa: E731
+        else:
+            model = PrivateGAMRegressor(
+                loss="poisson", target_bounds=(0, 8), random_state=seed, **given
+            ).fit(X, rng.poisson(3 * rate))
+            predict = lambda rows, model=model: model.predict(rows).mean()  # noqa: E731
+        # levels of counts that a list names are as they were learnt, whoever has them
+        gaps = [X.assign(b=np.nan), X.assign(ward=None), X.assign(ward="other")]
+        gaps += [X.assign(ward="new")] * (loss == "log")
+        moved += [abs(np.log(predict(rows) / predict(X))) for rows in gaps]
+    assert np.mean(np.array(moved) < np.log(1.25)) > 0.85
+    assert max(moved) < np.log(2)

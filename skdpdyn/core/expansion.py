@@ -436,6 +436,14 @@ class Expansion(FieldsAlone):
         return math.prod(sizes) * len(self._terms_of_pair(k))
 
     @cached_property
+    def unlisted(self) -> np.ndarray:
+        """Whether nobody may be in a cell: missing values, and levels that no list names."""
+        unlisted = np.zeros(self.n_cells, dtype=bool)
+        for column, end in zip(self.columns, self.starts[1:], strict=True):
+            unlisted[end - 1 - isinstance(column, Levels) : end] = True
+        return unlisted
+
+    @cached_property
     def starts(self) -> np.ndarray:
         """Place of each column's first cell among all cells, and the number of cells."""
         return np.append(0, np.cumsum([column.n_cells for column in self.columns]))

@@ -29,7 +29,7 @@ from skdpdyn.linear_model.poisson import (
 )
 from skdpdyn.linear_model.quantile import CutRegressor, d2_of_quantiles, family_of_quantiles
 from skdpdyn.linear_model.ridge import OF_CENTRES, OF_MEANS
-from skdpdyn.linear_model.shapes import Shape, importances_of, kept_parts, shapes_of
+from skdpdyn.linear_model.shapes import Shape, importances_of, kept_parts, shapes_of, usual_rows
 from skdpdyn.linear_model.softmax import PrivateSoftmaxRegression
 from skdpdyn.privacy.checks import checked_choice, quoted
 from skdpdyn.training.additive import expand, monotonic, read_cells
@@ -184,9 +184,13 @@ class AdditiveModel(PrivateLinearModel):
             curve = slice(expansion.starts[j], expansion.starts[j + 1] - 1)
             weights[0, curve] = _isotonic(weights[0, curve], sign)
         sizes = np.diff(expansion.starts)
-        centres = np.repeat(self._centres()[:, : sizes.size], sizes, axis=1)
+        usual, listed = (
+            np.repeat(contributions[:, : sizes.size], sizes, axis=1)
+            for contributions in (self._at(usual_rows(self)), self._centres())
+        )
+        usual = np.where(expansion.unlisted, usual, listed)
         numbers = weights[:, : expansion.n_cells]
-        numbers[:] = centres + (numbers - centres) * self.kept_parts_
+        numbers[:] = usual + (numbers - usual) * self.kept_parts_
         return weights
 
     def _counted(self):
@@ -271,8 +275,11 @@ class AdditiveModel(PrivateLinearModel):
 
     def _centres(self):
         """Return each term's contribution at the released mean of the rows."""
+        return self._at(self.conditioning_.mean)
+
+    def _at(self, mean):
+        """Return each term's contribution at a mean of expanded rows."""
         coef = np.atleast_2d(self.coef_)
-        mean = self.conditioning_.mean
         terms = self.expansion_.slices
         return np.column_stack([coef[:, part] @ mean[part] for part in terms])
 

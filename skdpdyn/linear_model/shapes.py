@@ -21,6 +21,7 @@ _SEEN = 3.0  # deviations of noise from which on records are in a cell
 _LIKE_EMPTY = 0.75  # part of a column's largest noise that cells without records have
 _N_CURVATURES = 200  # at which the noise of training is looked at
 _N_POINTS = 32  # of a pair's grid, in each direction
+_USUAL_BEND = 0.3  # part of the curvature of counts that steps allow for
 _LONGEST = 1.9  # largest curvature that steps allow for, over the reciprocal of a step
 
 
@@ -113,14 +114,18 @@ def kept_parts(model: Any) -> np.ndarray:
     Numbers of levels, and of missing values, have a prior deviation of about 1 on the scale of raw
     predictions: they are multiplied by 1 / (1 + e^2), e the noise that training brought. Where the
     released mean shows nobody in a cell, and its noise is about that of cells without records, 0.
+    Gaps, and levels that no list names, are kept in proportion to the records shown, up to all from
+    three deviations of their noise on: nobody says that there are any. Of counts, and of quantiles,
+    listed levels are kept: D^2 of Swedish claims is .04 less where these are shrunk.
     """
     expansion = model.expansion_
     kept = np.ones(expansion.n_cells)
     std = None if model.conditioning_ is None else model.conditioning_.mean_std
-    noise = None if std is None else _Noise.of(model)
+    scale = model._scale() or (1.0, None)  # of counts: a raw prediction is a logarithm
+    noise = None if std is None else _Noise.of(model, scale)
     if std is None or noise is None:
         return kept
-    unit = model._scale()[0]
+    unit = scale[0]
     mean = model.conditioning_.mean
     for j, column in enumerate(expansion.columns):
         part = expansion.slices[j]
@@ -133,8 +138,32 @@ def kept_parts(model: Any) -> np.ndarray:
         is_empty = mean[part][first - n_cells :] < _SEEN * std
         is_empty &= error[first:] > _LIKE_EMPTY * error.max()
         cells = slice(expansion.starts[j] + first, expansion.starts[j + 1])
-        kept[cells] = np.where(is_empty, 0.0, 1 / (1 + error[first:] ** 2))
+        of_noise = np.where(is_empty, 0.0, 1 / (1 + error[first:] ** 2))
+        shown = np.clip(mean[part][first - n_cells :] / (_SEEN * std), 0.0, 1.0)
+        listed = of_noise if scale[1] else 1.0
+        kept[cells] = np.where(expansion.unlisted[cells], of_noise * shown, listed)
     return kept
+
+
+def usual_rows(model: Any) -> np.ndarray:
+    """Return the released mean of the rows, nearer to 0 where it is mostly noise.
+
+    All rows share what the noise of the mean adds to them, so that training makes a part of the
+    intercept of it: what stands in for a cell must have it, too.
+    """
+    expansion = model.expansion_
+    mean = model.conditioning_.mean.copy()
+    std = model.conditioning_.mean_std
+    if std is None:
+        return mean
+    for column, part in zip(expansion.columns, expansion.slices, strict=False):
+        cells = slice(part.start if isinstance(column, Levels) else part.stop - 1, part.stop)
+        mean[cells] = np.where(mean[cells] < _SEEN * std, 0.0, mean[cells])
+        if isinstance(column, NumberColumn) and expansion.n_terms:
+            k = np.arange(part.stop - 1 - part.start) % expansion.n_terms + 1
+            squares = k ** (-2 * expansion.decay) / 2  # of a cosine, the mean's at the most
+            mean[part.start : part.stop - 1] *= squares / (squares + std**2)
+    return mean
 
 
 def _grid_of_pair(expansion, pair):
@@ -229,17 +258,23 @@ class _Noise:
     estimated: np.ndarray
 
     @classmethod
-    def of(cls, model: Any) -> "_Noise | None":
-        """Return the noise of a fitted model; None where it is not known."""
+    def of(cls, model: Any, scale: Any = None) -> "_Noise | None":
+        """Return the noise of a fitted model; None where it is not known.
+
+        The scale is that of outputs, with the curvature of the loss; None: a part of the largest
+        that steps allow for.
+        """
         record = training_of(model.mechanism_)
         row_map = model.conditioning_.row_map
-        scale = model._scale()
+        scale = model._scale() if scale is None else scale
         if not isinstance(record, NoisyGradientDescent) or record.sensitivity is None or not scale:
             return None
         unit, bend = scale
         grid = np.linspace(0.0, _LONGEST / float(np.max(record.step_size)), _N_CURVATURES)
         squares = np.array([_accumulated(record, model.alpha_, h) for h in grid])
         moments, vectors = moments_of(row_map)
+        if bend is None:
+            bend = _USUAL_BEND * float(grid[-1] / np.max(moments))
         turned = row_map.weights
         if vectors is not None:
             turned = row_map.by_block(np.matmul, vectors.T, turned)
