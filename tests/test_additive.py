@@ -812,3 +812,20 @@ def test_the_first_gap_hardly_moves_a_prediction(loss):
         moved += [abs(np.log(predict(rows) / predict(X))) for rows in gaps]
     assert np.mean(np.array(moved) < np.log(1.25)) > 0.85
     assert max(moved) < np.log(2)
+
+
+@pytest.mark.parametrize("part", [0.05, 0.02])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rare_dummy_of_numbers_shows(part, seed):
+    """Its ones are in the last cell, with nobody between: no end of curves hides them.
+
+    The effect of 2 has a standard error of about .15; seeds are fixed.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.uniform(0, 1, (20_000, 3)), rng.random(20_000) < part])
+    y = np.sin(3 * X[:, 0]) + 2 * X[:, 3] + rng.normal(scale=0.5, size=20_000)
+    model = PrivateGAMRegressor(1.0, random_state=seed).fit(X, y)
+    without = np.column_stack([X[:500, :3], np.zeros(500)])
+    with_it = np.column_stack([X[:500, :3], np.ones(500)])
+    effect = np.mean(model.predict(with_it) - model.predict(without))
+    assert 1.2 < effect < 2.6

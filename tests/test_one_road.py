@@ -185,7 +185,11 @@ PUBLIC = {Objective, Budget, Adjacency, str}
 """Values of which all numbers are public, as their classes say."""
 
 
-@pytest.mark.parametrize("describe", [Solver.mechanism, NoisyGD.adapted, Learnt], ids=repr)
+@pytest.mark.parametrize(
+    "describe",
+    [Solver.mechanism, NoisyGD.adapted, Learnt],
+    ids=["mechanism", "adapted", "Learnt"],
+)
 def test_numbers_that_a_record_follows_from_are_public_or_released(describe):
     """By their types; that they are what these say, `test_spent` holds by replays."""
     hints = get_type_hints(describe, include_extras=True)
