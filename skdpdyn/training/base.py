@@ -215,8 +215,12 @@ def refuse_unreadable(*arrays: Any) -> None:
             raise ValueError(
                 f"X or y is a masked array with masked cells. {_FILL_ROWS}. {FILL_TARGETS}"
             )
-        if sparse.issparse(array):
+        if sparse.issparse(array):  # some of which are dicts
             check_indices(array)
+        elif isinstance(array, Mapping | Generator) or _holds(array, Mapping):
+            raise ValueError(
+                "X or y is a dict, a generator or a list of dicts: pass pandas.DataFrame(X)"
+            )
         if type(array).__name__ == "LazyFrame":
             raise ValueError(
                 "X or y is a LazyFrame: call .collect(), or, if that is too large, .sink_parquet() "
@@ -224,10 +228,6 @@ def refuse_unreadable(*arrays: Any) -> None:
             )
         if getattr(getattr(array, "dtype", None), "names", None):
             raise ValueError("X or y is a structured array: pass pandas.DataFrame(X)")
-        if isinstance(array, Mapping | Generator) or _holds(array, Mapping):
-            raise ValueError(
-                "X or y is a dict, a generator or a list of dicts: pass pandas.DataFrame(X)"
-            )
         if type(array).__name__ == "DuckDBPyRelation":
             raise ValueError("X or y is a relation of DuckDB: call .df()")
 
