@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class Learnt:
     flatness: Released = 1.0
     steepness: Released = 1.0
     time: Released = 1.0
-    are_alike: bool = True
+    are_alike: Annotated[bool, "released"] = True
     kinks: tuple[Public, ...] = ()
 
 
