@@ -214,8 +214,8 @@ class PrivateSummary(Shown):
         if self.rsquared is None or self.rsquared_std_err is None:
             return None
         width = self.quantile() * self.rsquared_std_err
-        low, high = max(self.rsquared - width, 0.0), min(self.rsquared + width, 1.0)
-        return Estimate(self.rsquared, low, high)
+        low = max(self.rsquared - width, 0.0)
+        return Estimate(self.rsquared, low, min(self.rsquared + width, 1.0))
 
     def cov_params(self) -> np.ndarray:
         """Return the covariance of the estimates' errors, of shape (n_coefficients,) twice."""
@@ -396,7 +396,8 @@ class PrivateSummary(Shown):
             covariance = rows[known] @ self.sums.cov @ rows[known].T
             factor = factor_of_all(covariance, 1 - self.confidence, factor)
         value = np.where(known, rows @ self.sums.params, math.nan)
-        low, high = value - factor * std_err, value + factor * std_err
+        low = value - factor * std_err
+        high = value + factor * std_err
         of_all = "the whole curve" if simultaneous else "each point"
         meaning = f"{100 * self.confidence:g} % for {of_all}: sampling and all noise"
         return Curve(name, grid, value, low, high, meaning, _SCALES.get(self.ratio, "y"))

@@ -263,7 +263,7 @@ def expand(
     return next((richer for richer in rich if richer.is_mixed), expansion)
 
 
-class Candidates(NamedTuple):
+class FreePairs(NamedTuple):
     """Pairs of columns that a look chooses from, and the largest number that it keeps."""
 
     pairs: tuple[tuple[int, int], ...]
@@ -272,7 +272,7 @@ class Candidates(NamedTuple):
 
 def candidates_of(
     model: Any, expansion: Expansion, strength: float, n_samples: int
-) -> Candidates | None:
+) -> FreePairs | None:
     """Return the pairs of columns that a look chooses from, by public numbers; None: none looks."""
     columns = expansion.columns
     asks = is_number_of(model.interactions)
@@ -284,7 +284,7 @@ def candidates_of(
     pairs = _free_pairs(model, columns)
     expands = rules.expands(strength, expansion.n_numbers)
     pays = expands and rules.looks(min(strength, n_samples), len(columns), asks)
-    return Candidates(pairs, most) if pairs and most and pays else None
+    return FreePairs(pairs, most) if pairs and most and pays else None
 
 
 def is_number_of(interactions: Any) -> bool:
