@@ -41,6 +41,7 @@ class Spline:
     >>> from skdpdyn.inference.splines import Spline
     >>> spline = Spline("x", (0.0, 1.0, 2.0, 3.0, 4.0))
     >>> spline.columns([0.0, 0.5, 1.0, 2.0]).round(3).tolist()
+    [[0.0, 0.0], [0.25, 0.0], [0.5, 0.0], [0.833, 0.083]]
     """
 
     name: str
