@@ -28,8 +28,9 @@ from skdpdyn.privacy import (
     calibrate,
     contraction,
     least_noise,
-    mechanisms as records,
+    mechanisms,
     most_steps,
+    releases,
     selection,
     tightest,
 )
@@ -112,7 +113,8 @@ def test_registration_refuses_a_second_of_a_name():
 
 
 def test_fields_of_records_are_given_by_keyword():
-    kinds = [kind for kind in CHECKED if kind.__module__ == records.__name__]
+    modules = mechanisms.__name__, releases.__name__
+    kinds = [kind for kind in CHECKED if kind.__module__ in modules]
     assert len(kinds) == 12
     of_all = ((kind.__name__, one) for kind in kinds for one in fields(kind))
     by_position = {(kind, one.name) for kind, one in of_all if not one.kw_only}
