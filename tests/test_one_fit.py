@@ -70,8 +70,8 @@ def less_noise(self):
     object.__setattr__(self, "noise_std", 0.8 * np.asarray(self.noise_std))
 
 
-def less_sensitive(self, adjacency):
-    return 0.8 * sensitivity(self, adjacency)
+def less_sensitive(self, adjacency, divisor=None):
+    return 0.8 * sensitivity(self, adjacency, divisor)
 
 
 def counted_twice(groups, n_rows):
