@@ -6,6 +6,7 @@ from scipy.special import expit, softmax
 RESIDUALS = {
     "logistic": lambda raw, y: expit(raw) - y[:, None],
     "squared": lambda raw, y: raw - y[:, None],
+    "huber": lambda raw, y: np.clip(raw - y[:, None], -0.25, 0.25),
     "pinball": lambda raw, y: np.clip((raw - y[:, None] + 0.05) / 0.1, 0.0, 1.0) - 0.9,
     "pinballs": lambda raw, y: shortened(
         np.clip((raw - y[:, None] + 0.05) / 0.1, 0.0, 1.0) - [0.1, 0.5, 0.9], 1.07**0.5
