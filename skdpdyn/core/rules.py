@@ -929,16 +929,17 @@ hourly rentals lose .004.
 """
 
 
-def time_of_sample(strength: float, n_samples: int, moment: float) -> float:
+def time_of_sample(strength: float, n_samples: int, moment: float, flatness: float) -> float:
     """Return the factor of the time of training of curves where chance is more than noise.
 
     Noise moves a prediction by time over strength; the chance of a sample moves it by time times
-    the deviation of residuals, 0.3 of their bound, and the root of ``moment`` over the number of
-    records. ``moment`` is a mean second moment of mapped rows, weighted by itself. Both together
-    are as noise alone at a lower strength. Without it telco's log loss rises from .423 at epsilon 1
-    to .450 at 10; with it it falls to .420. Phoneme and California's prices lose up to .001.
+    the deviation of residuals, 0.3 of their bound and the root of ``flatness``, their variance over
+    that of even classes, and the root of ``moment`` over the number of records. ``moment`` is a
+    mean second moment of mapped rows, weighted by itself. Both together are as noise alone at a
+    lower strength. Without it telco's log loss rises from .423 at epsilon 1 to .450 at 10; with it
+    it falls to .420. Phoneme and California's prices lose up to .001.
     """
-    return 1 / math.sqrt(1 + 0.3**2 * strength**2 * moment / n_samples)
+    return 1 / math.sqrt(1 + 0.3**2 * strength**2 * flatness * moment / n_samples)
 
 
 STEPS_OF_SLOW = 6.4

@@ -435,7 +435,8 @@ class Curvature(Part):
         strength = rules.strength_of(n_samples, training.mu, training.adjacency)
         mean = float(moments @ moments) / max(float(moments.sum()), 1e-12)
         factor = rules.TIME_OF_SQUARES if learning.plan.request.loss.quadratic else 1.0
-        return factor * rules.time_of_sample(strength, n_samples, mean)
+        flatness = learning.facts.flatness
+        return factor * rules.time_of_sample(strength, n_samples, mean, flatness)
 
 
 def _enough_of_curves(enough):
