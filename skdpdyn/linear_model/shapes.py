@@ -271,7 +271,7 @@ class _Noise:
             return None
         unit, bend = scale
         grid = np.linspace(0.0, _LONGEST / float(np.max(record.step_size)), _N_CURVATURES)
-        squares = np.array([_accumulated(record, model.alpha_, h) for h in grid])
+        squares = _accumulated(record, model.alpha_, grid)
         moments, vectors = moments_of(row_map)
         if bend is None:
             bend = _USUAL_BEND * float(grid[-1] / np.max(moments))
@@ -303,21 +303,20 @@ class _Noise:
 
 
 def _accumulated(record, alpha, bend):
-    """Return the variance that all steps leave in a direction of this curvature."""
+    """Return the variance that all steps leave in directions of these curvatures."""
     step_size = np.broadcast_to(record.step_size, record.n_steps)
     momentum = np.broadcast_to(record.momentum, record.n_steps)
     std = step_size * record.sensitivity * np.broadcast_to(record.noise_multiplier, record.n_steps)
-    variance = 0.0
-    later = 1.0
+    variance = np.zeros(len(bend))
+    later = np.ones(len(bend))
     last = 0.0  # what a unit before the last steps leaves at the end
-    for k in range(record.n_steps - 1, -1, -1):
-        variance += (std[k] * later) ** 2
-        # theta_k+1 = keep ((1 + m_k) theta_k - m_k theta_k-1) - step_size bend theta_k
-        keep = 1 - step_size[k] * alpha
-        moved = keep * (1 + momentum[k]) - step_size[k] * bend
-        next_last = -keep * momentum[k] * later
-        later = moved * later + last
-        last = next_last
-        if not math.isfinite(later):
-            return math.inf
-    return variance
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(record.n_steps - 1, -1, -1):
+            variance += (std[k] * later) ** 2
+            # theta_k+1 = keep ((1 + m_k) theta_k - m_k theta_k-1) - step_size bend theta_k
+            keep = 1 - step_size[k] * alpha
+            moved = keep * (1 + momentum[k]) - step_size[k] * bend
+            next_last = -keep * momentum[k] * later
+            later = moved * later + last
+            last = next_last
+    return np.where(np.isfinite(later), variance, math.inf)
