@@ -491,7 +491,7 @@ def test_levels_become_dummies_of_which_rare_ones_are_pooled(levels):
         assert contrast.high - contrast.low < 1
     assert covered >= 24
     for given in ({"letter": ["a"]}, "auto"):
-        with pytest.raises(ValueError, match="must be a dict of columns of X, a frame"):
+        with pytest.raises(ValueError, match="name columns of a frame: pass pandas"):
             private_regression(model, X, y, epsilon=1.0, bounds=(0, 1), categories=given)
 
 
