@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
-from skdpdyn.core.losses import Loss, huber
+from skdpdyn.core.losses import LOG, Loss, huber
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Noisy
 from skdpdyn.core.spending import SEARCH_OCTAVES, Share, Spending, total_of
@@ -434,8 +434,10 @@ class Curvature(Part):
         n_samples = learning.plan.request.n_samples
         strength = rules.strength_of(n_samples, training.mu, training.adjacency)
         mean = float(moments @ moments) / max(float(moments.sum()), 1e-12)
-        factor = rules.TIME_OF_SQUARES if learning.plan.request.loss.quadratic else 1.0
-        flatness = learning.facts.flatness
+        loss = learning.plan.request.loss
+        factor = rules.TIME_OF_SQUARES if loss.quadratic else 1.0
+        # the unit of counts is small where they are
+        flatness = 1.0 if loss.link is LOG else learning.facts.flatness
         return factor * rules.time_of_sample(strength, n_samples, mean, flatness)
 
 
