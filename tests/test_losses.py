@@ -28,7 +28,7 @@ def loss(request):
 @pytest.fixture
 def targets(loss):
     """Targets among which is the worst one: labels, or numbers in [-1, 1]."""
-    if loss.n_outputs > 1:
+    if loss.n_outputs > 1 and not loss.separate:
         return range(loss.n_outputs)
     if loss.name == "poisson":
         return (0.0, 0.3, loss.smoothness - 1)
@@ -36,11 +36,15 @@ def targets(loss):
 
 
 def residuals(loss, raw, y):
-    """The kernel on a copy, which it may overwrite: a row of raw predictions for each row."""
+    """The kernel on a copy, which it may overwrite: a row of raw predictions for each row.
+
+    One output is clipped as kernels clip it; the norm of several is left as it is.
+    """
     raw = np.array(np.transpose(raw), dtype=float, order="C")
     out = np.empty(raw.shape)
     loss.residual(raw, np.asarray(y, dtype=float), out)
-    return np.clip(out, -loss.lipschitz, loss.lipschitz).T if loss.clipped else out.T
+    clips = loss.clipped and loss.n_outputs == 1
+    return np.clip(out, -loss.lipschitz, loss.lipschitz).T if clips else out.T
 
 
 @pytest.mark.filterwarnings("ignore:invalid:RuntimeWarning")
@@ -191,20 +195,24 @@ def check_constants_of_one_output(loss, targets):
 
 
 def check_constants_of_several_outputs(loss, targets):
-    """At random, and where the suprema are: a sure mistake, and a tie of two classes."""
+    """At random, and where the suprema are: a sure mistake, and a tie of two classes.
+
+    Of separate numbers: predictions in order, beyond which kernels clip, and all at the target.
+    """
     rng = np.random.default_rng(0)
     sizes = rng.choice([0.1, 1.0, 10.0, 60.0], (2000, 1))
     raw = rng.standard_normal((2000, loss.n_outputs)) * sizes
     y = rng.choice(targets, 2000)
     raw[0] = np.append(60, np.zeros(loss.n_outputs - 1))
     y[0] = 1
-    slopes = np.linalg.norm(residuals(loss, raw, y), axis=1)
+    in_order = np.sort(raw, axis=1) if loss.separate else raw
+    slopes = np.linalg.norm(residuals(loss, in_order, y), axis=1)
     assert 0.99 * loss.lipschitz <= slopes.max() <= loss.lipschitz * (1 + 1e-15)
 
     direction = rng.standard_normal(raw.shape)
-    raw[0] = -40
+    raw[0] = y[0] if loss.separate else -40
     direction[0] = 0
-    raw[0, :2] = 0
+    raw[0, :2] = y[0] if loss.separate else 0
     direction[0, :2] = (1, -1)
     direction *= 1e-4 / np.linalg.norm(direction, axis=1, keepdims=True)
     change = (residuals(loss, raw + direction, y) - residuals(loss, raw - direction, y)) / 2e-4
@@ -215,14 +223,20 @@ def check_constants_of_several_outputs(loss, targets):
 
 @law
 def test_how_far_a_loss_can_fall_from_zero(loss, targets):
-    """The derivative integrated from 0 to where the loss is least, for the worst target."""
+    """The derivative integrated from 0 to where the loss is least, for the worst target.
+
+    Of separate numbers, each for its own worst one: no target is that of all.
+    """
     steps = np.concatenate([[0.0], np.geomspace(1e-4, 60.0, 20_001)])
     fallen = []
     for y in targets:
         one = loss.n_outputs == 1
-        direction = -np.sign(residuals(loss, [0.0], [y])) if one else np.arange(loss.n_outputs) == y
+        at_zero = residuals(loss, [0.0] if one else [[0.0] * loss.n_outputs], [y])
+        apart = one or loss.separate
+        direction = -np.sign(at_zero)[0] if apart else np.arange(loss.n_outputs) == y
         raw = steps * direction if one else steps[:, None] * direction
         along = residuals(loss, raw, np.full(steps.size, y)) * direction
-        slopes = along.reshape(steps.size, -1).sum(axis=1)
-        fallen.append(-np.trapezoid(np.minimum(slopes, 0.0), steps))
-    assert max(fallen) == pytest.approx(loss.at_zero, rel=1e-6)
+        slopes = along.reshape(steps.size, -1)
+        slopes = slopes if apart else slopes.sum(axis=1, keepdims=True)
+        fallen.append(-np.trapezoid(np.minimum(slopes, 0.0), steps, axis=0))
+    assert np.max(fallen, axis=0).sum() == pytest.approx(loss.at_zero, rel=1e-6)
