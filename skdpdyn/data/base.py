@@ -26,7 +26,6 @@ from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.passes import Gradients, Point
 from skdpdyn.kernels.statistics import COUNTS, OCTAVES, OUTER, PARTS, SPLIT, SQUARES, SUM, Statistic
-from skdpdyn.kernels.sums import Total
 from skdpdyn.support import chunks
 
 _EPS = np.finfo(np.float64).eps
@@ -585,70 +584,6 @@ class Rows(ABC):
         return self._products(Statistic(OUTER, "mapped", constant=constant, targets=factor))
 
 
-class RowsInPieces(Rows):
-    """Rows that come to this process, a piece at a time."""
-
-    @abstractmethod
-    def pieces(self) -> Iterator[Any]:
-        """Yield all rows in order: pieces of whole chunks of `moment_edges`.
-
-        Each piece is a `LocalRows` under this object's map.
-        """
-
-    def summed(self, statistic):
-        """See `Rows.summed`."""
-        total = Total((statistic.n_sums(self.shape[1]),))
-        size = moment_chunk(self.n_records, self.shape[1], self.is_sparse)
-        for piece in self.pieces():
-            piece.add_to(total, statistic, chunks.edges_of(piece.shape[0], size))
-        return statistic.from_sums(total.value(), self.shape[1])
-
-
-class TargetsElsewhere(Rows):
-    """Rows whose targets are encoded, and changed to other units, as they are read."""
-
-    _encode: Any = None
-    _changes: tuple[tuple[str, tuple], ...] = ()  # methods of `LocalRows`, and their arguments
-
-    def with_targets(self, encode: Callable) -> Any:
-        """Return a copy whose targets go through ``encode``, as the loss takes them.
-
-        It returns one number for each target, or rates in a first and exposures in a second column.
-        """
-        rows = copy.copy(self)
-        rows._encode = encode
-        return rows
-
-    def with_target(self, centre, scale):
-        """See `Rows.with_target`."""
-        return self._changed("with_target", centre, scale)
-
-    def with_ranges(self, ranges):
-        """See `Rows.with_ranges`."""
-        rows = self._changed("with_ranges", ranges)
-        rows.ranges = ranges
-        return rows
-
-    def with_rate(self, rate, unit, most=math.inf):
-        """See `Rows.with_rate`."""
-        rows = self._changed("with_rate", rate, unit, most)
-        rows.common = self.common * rate / unit
-        return rows
-
-    def weighted_by_class(self, weights):
-        """See `Rows.weighted_by_class`."""
-        return self._changed("weighted_by_class", weights)
-
-    def with_classes(self, codes):
-        """See `Rows.with_classes`."""
-        return self._changed("with_classes", codes)
-
-    def _changed(self, name, *arguments):
-        rows = copy.copy(self)
-        rows._changes = (*self._changes, (name, arguments))
-        return rows
-
-
 def moment_chunk(n_records: int, n_features: int, is_sparse: bool) -> int:
     """Return how many rows statistics add up one after the other, from public numbers alone.
 
@@ -713,20 +648,3 @@ def largest_number_of_terms(n_samples: int, n_features: int, most_rows: int = 1)
     """
     largest, least = (moment_chunk(n_samples, n_features, kind) for kind in (True, False))
     return chunks.in_order(largest + 2, n_samples * most_rows / least + 1)
-
-
-def rounding_objective(objective, row_map: RowMap | None):
-    """Return the problem whose `Objective.gradient_rounding` is that of gradients on mapped rows.
-
-    Raw predictions and sums over mapped rows round as those of rows as long as their parts, whose
-    norm is at most ``row_map.spread``, and a full matrix adds as many terms as it has columns.
-    """
-    if row_map is None:
-        return objective
-    n_terms = 3 if row_map.is_diagonal else 3 * row_map.n_features
-    return replace(
-        objective,
-        data_norm=max(objective.data_norm, row_map.spread),
-        clip=objective.clip * row_map.spread,
-        n_features=objective.n_features + n_terms,
-    )

@@ -183,21 +183,6 @@ class LocalRows(Rows):
         """X as kernels take it: with the ranges that map its columns to [-1, 1], if any."""
         return self.X if self.ranges is None else InRanges(self.X, *self.ranges.numbers(self.dtype))
 
-    def with_encoded(self, y: np.ndarray, changes: Sequence[tuple[str, tuple]]) -> "LocalRows":
-        """Return the same rows with targets and changes, see `TargetsElsewhere`."""
-        rows = copy.copy(self)
-        exposure = np.empty(0)
-        if y.ndim == 2:
-            exposure = np.ascontiguousarray(y[:, 1])
-            y = y[:, 0]
-        rows.y = np.ascontiguousarray(y, dtype=self.dtype)
-        rows.exposure = exposure
-        rows.weight = np.empty(0)
-        rows.common = 1.0  # as before any change
-        for name, arguments in changes:
-            rows = getattr(rows, name)(*arguments)
-        return rows
-
     def with_numbers(self, y: np.ndarray) -> "LocalRows":
         """Return the same rows with other targets."""
         rows = copy.copy(self)

@@ -1,9 +1,10 @@
 """Rows that do not fit into memory: read in order, a portion at a time, in several passes."""
 
 import copy
+import math
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skdpdyn.data.base import RowsInPieces, TargetsElsewhere, moment_chunk
+from skdpdyn.data.base import Rows, moment_chunk
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import shortened
 from skdpdyn.kernels.passes import LocalSums
@@ -35,7 +36,68 @@ class CodedLabels(NamedTuple):
         return self.codes.shape
 
 
-class StreamedRows(TargetsElsewhere, RowsInPieces):
+class TargetsElsewhere(Rows):
+    """Rows whose targets are encoded, and changed to other units, as they are read."""
+
+    _encode: Any = None
+    _changes: tuple[tuple[str, tuple], ...] = ()  # methods of `LocalRows`, and their arguments
+
+    def with_targets(self, encode: Callable) -> Any:
+        """Return a copy whose targets go through ``encode``, as the loss takes them.
+
+        It returns one number for each target, or rates in a first and exposures in a second column.
+        """
+        rows = copy.copy(self)
+        rows._encode = encode
+        return rows
+
+    def with_target(self, centre, scale):
+        """See `Rows.with_target`."""
+        return self._changed("with_target", centre, scale)
+
+    def with_ranges(self, ranges):
+        """See `Rows.with_ranges`."""
+        rows = self._changed("with_ranges", ranges)
+        rows.ranges = ranges
+        return rows
+
+    def with_rate(self, rate, unit, most=math.inf):
+        """See `Rows.with_rate`."""
+        rows = self._changed("with_rate", rate, unit, most)
+        rows.common = self.common * rate / unit
+        return rows
+
+    def weighted_by_class(self, weights):
+        """See `Rows.weighted_by_class`."""
+        return self._changed("weighted_by_class", weights)
+
+    def with_classes(self, codes):
+        """See `Rows.with_classes`."""
+        return self._changed("with_classes", codes)
+
+    def _changed(self, name, *arguments):
+        rows = copy.copy(self)
+        rows._changes = (*self._changes, (name, arguments))
+        return rows
+
+
+def encoded(rows: LocalRows, y: np.ndarray, changes: Sequence[tuple[str, tuple]]) -> LocalRows:
+    """Return the same rows with encoded targets and changes, see `TargetsElsewhere`."""
+    rows = copy.copy(rows)
+    exposure = np.empty(0)
+    if y.ndim == 2:
+        exposure = np.ascontiguousarray(y[:, 1])
+        y = y[:, 0]
+    rows.y = np.ascontiguousarray(y, dtype=rows.dtype)
+    rows.exposure = exposure
+    rows.weight = np.empty(0)
+    rows.common = 1.0  # as before any change
+    for name, arguments in changes:
+        rows = getattr(rows, name)(*arguments)
+    return rows
+
+
+class StreamedRows(TargetsElsewhere):
     """Rows that come in order, as often as they are asked for, and are never all in memory.
 
     Derive from this class and write ``read``. The rows of every pass must be the same, as
@@ -77,12 +139,14 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     # --- the protocol -----------------------------------------------------------------------------
 
-    def pieces(self):
-        """See `RowsInPieces.pieces`: as many rows as are summed at a time."""
+    def summed(self, statistic):
+        """See `Rows.summed`: of as many whole chunks at a time as are read at once."""
+        total = Total((statistic.n_sums(self.shape[1]),))
         size = moment_chunk(*self.shape, self.is_sparse)
         step = max(1, self._rows_at_a_time() // size) * size
         for _, X, y in self._portions(edges_of(self.shape[0], step).tolist()):
-            yield self._piece(X, y)
+            self._piece(X, y).add_to(total, statistic, edges_of(len(X), size))
+        return statistic.from_sums(total.value(), self.shape[1])
 
     def open_sums(self, gradients) -> "_StreamedSums":
         """See `Rows.open_sums`: on one thread, while one reads and one computes factors."""
@@ -102,7 +166,7 @@ class StreamedRows(TargetsElsewhere, RowsInPieces):
 
     def _piece(self, X, y):
         """Return some rows under the map, with targets as the loss takes them."""
-        return LocalRows(X, map=self.map).with_encoded(y, self._changes)
+        return encoded(LocalRows(X, map=self.map), y, self._changes)
 
     def _numbers(self, y):
         """Return targets as the loss takes them."""

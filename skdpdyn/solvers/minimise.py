@@ -20,12 +20,10 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from skdpdyn.core.sealed import opened
-from skdpdyn.data.base import rounding_objective
 from skdpdyn.exceptions import ConvergenceError
 from skdpdyn.privacy.checks import checked_number, is_auto
 from skdpdyn.support.blas import one_blas_thread
 from skdpdyn.support.chunks import largest_number_in_order
-from skdpdyn.support.progress import tell_nothing
 
 _EPS = np.finfo(np.float64).eps
 _LEAST_PENALTY = 1e-12  # times the curvature: double precision would lose a smaller penalty
@@ -75,7 +73,8 @@ def minimise(objective, rows, *, tolerance, linear=None, verbose=0):
             "outputs unclipped"
         )
     rows.check(objective)
-    tell_nothing("minimising", verbose)
+    if verbose:
+        print("minimising: how many steps this takes depends on the records, and is not told")
     with one_blas_thread():
         gradient = _Gradient(objective, rows, linear)
         theta = np.zeros(objective.n_parameters)
@@ -95,14 +94,26 @@ def largest_rounding(objective, norm, row_map=None, slope=0.0):
     ``slope``: the largest norm of a linear term.
     """
     n_summed = largest_number_in_order(objective)
-    rounds_as = rounding_objective(objective, row_map)
-    return _rounding(objective, rounds_as, n_summed, norm, slope)
-
-
-def _rounding(objective, rounds_as, n_summed, norm, slope):
-    """Bound the rounding of the gradients of loss, penalty and a linear term of this slope."""
+    rounds_as = _rounding_objective(objective, row_map)
     of_the_loss = rounds_as.gradient_rounding(norm, rounds_as.n_features, n_summed)
     return of_the_loss + 4 * _EPS * (objective.alpha * norm + slope)
+
+
+def _rounding_objective(objective, row_map):
+    """Return the problem whose `Objective.gradient_rounding` is that of gradients on mapped rows.
+
+    Raw predictions and sums over mapped rows round as those of rows as long as their parts, whose
+    norm is at most ``row_map.spread``, and a full matrix adds as many terms as it has columns.
+    """
+    if row_map is None:
+        return objective
+    n_terms = 3 if row_map.is_diagonal else 3 * row_map.n_features
+    return replace(
+        objective,
+        data_norm=max(objective.data_norm, row_map.spread),
+        clip=objective.clip * row_map.spread,
+        n_features=objective.n_features + n_terms,
+    )
 
 
 def check_condition(objective):

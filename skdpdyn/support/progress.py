@@ -62,12 +62,6 @@ class Progress:
             print(f"{self._unit} {done} of {self._total}{_time_left(seconds)}", flush=True)
 
 
-def tell_nothing(doing: str, verbose: Any = 0) -> None:
-    """Say that progress is hidden: the number of steps is private."""
-    if verbose:
-        print(f"{doing}: how many steps this takes depends on the records, and is not told")
-
-
 def _bar(total, unit):
     """Return a bar of tqdm, or None where it is not installed."""
     try:

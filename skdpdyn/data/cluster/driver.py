@@ -16,8 +16,8 @@ from typing import Any
 import distributed
 import numpy as np
 
-from skdpdyn.data.base import TargetsElsewhere
 from skdpdyn.data.cluster import worker
+from skdpdyn.data.streamed import TargetsElsewhere
 from skdpdyn.exceptions import ClusterError
 from skdpdyn.kernels.sums import Total
 

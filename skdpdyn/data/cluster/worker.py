@@ -14,6 +14,7 @@ from scipy import sparse
 
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import arrays_of, canonical_rows, check_indices
+from skdpdyn.data.streamed import encoded
 from skdpdyn.kernels.jit import aligned_empty
 from skdpdyn.kernels.passes import BatchSums, LocalSums
 from skdpdyn.kernels.sums import Total, fingerprint, finite_fingerprint
@@ -115,10 +116,10 @@ class Holder:
             return
         for place, (rows, y) in enumerate(zip(self._rows, self._y, strict=True)):
             try:
-                encoded = np.ascontiguousarray(encode(y), dtype=np.float64)
+                targets = np.ascontiguousarray(encode(y), dtype=np.float64)
             except Exception:
                 raise Refusal(TARGETS, int(y.dtype.kind in "biuf")) from None
-            self._rows[place] = rows.with_encoded(encoded, changes)
+            self._rows[place] = encoded(rows, targets, changes)
 
     def map(self, row_map):
         """Set the map that rows go through."""
