@@ -86,7 +86,7 @@ _RARE = 0.1  # of the mass at a loss of 0: where others have less, a power of th
 _LEAST = 1e-300  # probability that a smaller one is rounded up to
 _MANY_RARE = 30.0  # rare losses that are expected: none is then less likely than a rounding
 _SEEN = 20.0  # logarithm of Chernoff's bound over delta, up to which roundings are small
-_BLOCK = 4096  # losses that are summed at once
+_BLOCK = 4096  # losses that are summed, or raised to a power, at once
 _MOST_MOMENT = 600.0  # K of a tilt for deltas near 1
 _POOLED = 4096  # points of a part that are enough to choose a tilt
 _REACHES = 2.0 ** np.arange(3, -8, -1)  # tried for Chernoff's bounds, per standard deviation
@@ -748,14 +748,14 @@ def _convolved(
     # all frequencies but the first and the last stand for two
     error = 2 * float(np.sum(largest * relative)) / size * (1 + 1e-3)
     sums = fft.irfft(spectrum, size)
-    return np.maximum(sums[np.arange(low, high + 1) % size], 0.0) + error
+    return np.maximum(np.roll(sums, -low)[: high - low + 1], 0.0) + error
 
 
 def _placed(masses: Masses, size: int) -> Array:
     """Return masses at their indices, modulo a size."""
     placed = np.zeros(size)
-    placed[np.arange(masses.low, masses.low + masses.probs.size) % size] = masses.probs
-    return placed
+    placed[: masses.probs.size] = masses.probs
+    return np.roll(placed, masses.low)
 
 
 def _of_rare(
@@ -794,15 +794,17 @@ def _power_of_rare(atom: float, others_mass: float, others: Array, n: int) -> Ar
     return np.exp(n * (size + log_sum) + 1j * n * turn)
 
 
-def _power(base: Array, exponent: int) -> Any:
-    """Return an integer power by squaring: numpy's takes a logarithm."""
-    result: Any = 1.0
-    while exponent:
-        if exponent % 2:
-            result = result * base
-        base = base * base
-        exponent = exponent // 2
-    return result
+def _power(base: Array, exponent: int) -> Array:
+    """Return an integer power by squaring: numpy's takes a logarithm. A cache holds a block."""
+    power = np.ones_like(base)
+    for start in range(0, base.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        factor = base[block]
+        for digit in reversed(f"{exponent:b}"):
+            if digit == "1":
+                power[block] *= factor
+            factor = factor * factor
+    return power
 
 
 def _window(total: _Sum) -> tuple[int, int]:
