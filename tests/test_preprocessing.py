@@ -80,7 +80,11 @@ NO_PAIRS = [(0, 0), (np.nan, 1), (0, np.inf), (-1e308, 1e308), (0,), "ab", (0, "
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bounds": "a"}, "bounds='a' must be one pair of numbers"),
+        ({"bounds": "a"}, r"bounds='a' must be \(low, high\) of numbers or dates"),
+        (
+            {"bounds": {0: (0, 1), 1: ("2020-01-01", "now")}},
+            "bounds of 1 are text: pass numbers",
+        ),
         ({"bounds": [(0, 1)] * 3}, r"shape \(3, 2\): give one pair, or one pair for each of 2 col"),
         ({"bounds": (0, 1, 2)}, r"bounds has shape \(3,\)"),
         ({"bounds": 1.0}, r"bounds has shape \(\)"),

@@ -843,10 +843,7 @@ def bounds_by_column(
     except (TypeError, ValueError, OverflowError):
         array = None
     if array is None:  # raised here, so that no other error is its context
-        raise ValueError(
-            f"{name}={quoted(original)} must be one pair of numbers, or of dates, or one pair for "
-            "each column"
-        )
+        raise ValueError(_not_numbers(original, name))
     if array.shape == (2,) and not isinstance(original, dict):
         array = np.tile(array, (n_features, 1))
     if array.shape != (n_features, 2):
@@ -865,6 +862,18 @@ def bounds_by_column(
             f"high: not so of columns {columns}"
         )
     return array
+
+
+def _not_numbers(bounds, name):
+    """Return the error message for bounds that are not numbers."""
+    if isinstance(bounds, dict):
+        for column, pair in bounds.items():
+            if isinstance(pair, list | tuple) and any(isinstance(end, str) for end in pair):
+                return f"{name} of {column!r} are text: pass numbers, dates, or days since 1970"
+    return (
+        f"{name}={quoted(bounds)} must be (low, high) of numbers or dates, for all columns or for "
+        "each of them"
+    )
 
 
 def _in_order(bounds, name, n_features, names, partly):
