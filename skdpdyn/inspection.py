@@ -1,4 +1,4 @@
-"""Pictures of what training costs: over steps, to an attacker, and in scores that are lost."""
+"""Pictures of the cost of training: over steps, to an attacker, and in scores."""
 
 import importlib
 import math

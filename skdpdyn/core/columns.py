@@ -1,4 +1,4 @@
-"""What a column is, and how its cells become numbers or keys of levels: one reader for all.
+"""The one reader of columns: a dtype decides the type, and cells become numbers or level keys.
 
 A column's type decides, which is public, or what a schema says of it. No cell is looked at to
 decide what a column is. A cell becomes a number, or the key of its level, by itself alone.

@@ -49,7 +49,7 @@ class Source:
 
 
 class ReleasedTuple(tuple):
-    """A tuple that was released, with its sources: copies have them, what is made of it has not."""
+    """A released tuple with its sources. Copies keep the sources, derived values do not."""
 
     sources: tuple[Source, ...] = ()
 
@@ -61,7 +61,7 @@ class ReleasedDict(dict):
 
 
 class ReleasedArray(np.ndarray):
-    """An array that was released, with its sources: copies have them, what is made of it has not.
+    """A released array with its sources. Copies keep the sources, derived values do not.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Predictions of additive models by look-ups: what depends on the model alone is made once.
+"""Predictions of additive models by look-up tables, which are made once for a model.
 
 The squared length of a row, and what each term says of it, are sums of numbers that tables have for
 a cell of a column, or for the cells of two. Only the lowest products of pairs mix among one

@@ -116,7 +116,7 @@ class RowMap(FieldsAlone):
         return state
 
     def __setstate__(self, state):
-        """Take what `__getstate__` returned."""
+        """Restore the state that `__getstate__` returned."""
         weights = state["weights"]
         if isinstance(weights, tuple):
             places, numbers, size = weights
@@ -149,7 +149,7 @@ class RowMap(FieldsAlone):
         return np.split(places, np.cumsum(np.bincount(of_features, minlength=n_blocks))[:-1])
 
     def by_block(self, function: Callable[..., np.ndarray], *matrices: np.ndarray) -> np.ndarray:
-        """Return a matrix of what a function makes of each block of matrices; 0 elsewhere."""
+        """Apply a function to each block of matrices; other entries of the result are 0."""
         result = np.zeros((self.n_features,) * 2)
         for places in self.blocks:
             cells = np.ix_(places, places)

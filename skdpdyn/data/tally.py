@@ -15,7 +15,7 @@ _EPS = np.finfo(np.float64).eps
 
 
 class RowTally:
-    """Sums over rows of what is given for each; whatever it is, it is clipped before.
+    """Sums over rows of given numbers, each clipped before it is added.
 
     What is given for a row must follow from that row, and from what is public.
 
@@ -226,6 +226,6 @@ def _inside(places, size):
 
 
 def _clipped(numbers, least):
-    """Return numbers clipped to [least, 1]; what is none is the least."""
+    """Return numbers clipped to [least, 1]; NaN becomes the least."""
     numbers = np.asarray(numbers, dtype=np.float64)
     return np.where(numbers >= least, np.minimum(numbers, 1.0), least)

@@ -249,7 +249,7 @@ def _checked(files: dict[str, bytes]) -> tuple[dict[str, Any], Any]:
 
 
 def _check_audit(content: bytes) -> None:
-    """Raise if an audit found more than is claimed. What it found cannot be proved again."""
+    """Raise if an audit found more than is claimed. Its finding cannot be proved again."""
     findings = json.loads(content)["findings"]
     if not findings or not all(
         finding["measured"] <= finding["claimed"] * (1 + ROUNDING) for finding in findings

@@ -48,7 +48,7 @@ def kernel_files() -> list:
 
 @cache
 def _kernel_sources() -> str:
-    """Return a digest of the source of all kernels, since compiled code contains what it calls."""
+    """Return a digest of the source of all kernels, since compiled code contains its callees."""
     return hashlib.sha256(
         b"".join(sorted(path.read_bytes() for path in kernel_files()))
     ).hexdigest()

@@ -500,7 +500,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
 
     @staticmethod
     def _prepare(dtype):
-        """Compile what predictions of rows of this precision take."""
+        """Compile the kernels of predictions of rows of this precision."""
         prepare(np.dtype(np.float32 if dtype == np.float32 else np.float64))
 
     def _scaled_products(self, X):

@@ -219,7 +219,7 @@ class AdditiveModel(PrivateLinearModel):
         )
 
     def _prepare(self, dtype):
-        """Compile what predictions take."""
+        """Compile the kernels of predictions."""
         prepare(self)
 
     def _scaled_products(self, X):

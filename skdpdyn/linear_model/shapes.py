@@ -109,7 +109,7 @@ def shapes_of(model: Any) -> dict[str, Shape]:
 
 
 def kept_parts(model: Any) -> np.ndarray:
-    """Return the part of the number of each cell that is kept, by what a fit released.
+    """Return the part of each cell's number that is kept, from the releases of a fit.
 
     Numbers of levels, and of missing values, have a prior deviation of about 1 on the scale of raw
     predictions: they are multiplied by 1 / (1 + e^2), e the noise that training brought. Where the

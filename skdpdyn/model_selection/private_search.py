@@ -496,7 +496,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def _check_beside(self, candidates, plan, codes, exposure, weight):
-        """Refuse candidates that do not take what stands beside the rows."""
+        """Refuse candidates that do not take weights, groups or exposures that were given."""
         if codes is not None:
             self._check_persons(candidates, plan)
         if exposure is not None:

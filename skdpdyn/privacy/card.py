@@ -102,7 +102,7 @@ def as_rows(report: Any, deployment: Mapping[str, Any]) -> list[tuple[str, str]]
 
 
 def may_state(guarantee: Guarantee, proved: Guarantee) -> bool:
-    """Return whether a report may state a guarantee: what is proved, up to the last digits.
+    """Return whether a report may state a guarantee: the proved one, up to the last digits.
 
     A fit declares slightly more Gaussian noise than its record costs, and a search allows for all
     that it might have released.

@@ -94,7 +94,7 @@ class Solver(BaseEstimator, ABC):
 
     @property
     def gaussian(self) -> bool:
-        """Whether its release costs what Gaussian noise does, whatever the problem is.
+        """Whether its release is a Gaussian mechanism for every problem.
 
         Beside such a release facts of a table can be bought, which the problem follows from.
         """

@@ -122,7 +122,7 @@ def run(
     start: np.ndarray | None = None,
     verbose: int = 0,
 ) -> np.ndarray:
-    """Run a record of noisy steps, and return what it releases.
+    """Run a record of noisy steps and return its release.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a pickle holds of an object."""
+"""The state of an object in its pickle."""
 
 from dataclasses import fields
 from typing import Any
@@ -7,7 +7,7 @@ __all__ = ["FieldsAlone"]
 
 
 class FieldsAlone:
-    """A dataclass whose pickles hold its fields: what is cached beside them follows from them."""
+    """A dataclass whose pickles hold its fields and no cached values."""
 
     def __getstate__(self) -> dict[str, Any]:
         own: Any = self

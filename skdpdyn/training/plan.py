@@ -1,4 +1,4 @@
-"""A request, what an estimator and public facts ask for, and its plan: both see no record."""
+"""The request of an estimator with its public facts, and its plan: neither sees a record."""
 
 import math
 from dataclasses import replace

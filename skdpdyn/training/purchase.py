@@ -172,7 +172,7 @@ def most_of_facts(model: Any, n_samples: int, n_features: int) -> float:
 
 
 def record_of_most(part: float, budget: Budget) -> Mechanism | None:
-    """Return a record that costs what any facts cost that take this part of mu^2 together.
+    """Return a record with the cost of any facts that take this part of mu^2 together.
 
     Their Gaussian releases add up to one, and levels of all columns fail as often as those of one
     column do, a little less often than here. None: nothing is open.

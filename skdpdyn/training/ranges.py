@@ -1,4 +1,4 @@
-"""Ranges of columns of numbers, bought: two vectors of noisy counts, and what they tell.
+"""Ranges of columns of numbers, estimated from two vectors of noisy counts.
 
 A column is counted in public cells: 0, and for each sign the octaves (2^(k - 1), 2^k], so that 1
 and other powers of two are ends of cells; far from 1 a cell has 32 octaves, up to the end of a

@@ -241,7 +241,7 @@ class Mapped(Planned):
         return CELLS, *targets, LOOK, ROWS_MAP, ROWS_CURVATURE
 
     def total_share(self, request):
-        """See `AsIs.total_share`: none, for steps take what the map leaves."""
+        """See `AsIs.total_share`: none, since steps take the rest of the budget."""
 
     def clip(self, request, n_parameters, strength):
         """See `Recipe.clip`."""

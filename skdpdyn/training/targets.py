@@ -45,7 +45,7 @@ class Target:
 
 
 class Targets(ABC):
-    """How a `Family` reads targets, and in which units it gives back what it learnt."""
+    """How a `Family` reads targets, and the units of its results."""
 
     takes_exposure = False
     clips = False  # whether public bounds clip targets

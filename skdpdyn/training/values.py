@@ -471,7 +471,7 @@ class Learning:
         self.training = self.plan.training
 
     def change_shares(self, spending: Spending, sizes: Mapping[str, float]) -> None:
-        """Change what parts after training take, by what was released; training takes the rest.
+        """Change shares of parts after training by released numbers; training takes the rest.
 
         Gaussian releases compose though each follows from those before it, as long as all mu^2 add
         up to no more: what training takes is fixed before it, and before these parts.
