@@ -533,21 +533,24 @@ def checked_mean_count(mean_count: Any) -> float:
 
 def _two(labels: np.ndarray, auc: float, prevalence: float) -> _Guess:
     """Return two classes, whose log odds are linear in a normal number."""
-    checked_number(auc, "auc", lambda x: 0.5 < x <= 0.999, "in (0.5, 0.999]")
-    checked_prevalence(prevalence)
+    slope = slope_of_auc(auc, checked_prevalence(prevalence))
     truth = TwoClasses({"classes": labels.tolist()})
+    first = start_of(truth, slope * _QUANTILES, prevalence, farthest=500)
+    return _Guess("auc", auc, truth, lambda linear: first + slope * linear[:, 0])
 
-    def start(slope):
-        return start_of(truth, slope * _QUANTILES, prevalence, farthest=500)
+
+def slope_of_auc(auc: float, prevalence: float) -> float:
+    """Return the standard deviation of normal log odds that have this AUC."""
+    checked_number(auc, "auc", lambda x: 0.5 < x <= 0.999, "in (0.5, 0.999]")
+    truth = TwoClasses({})
 
     def reached(slope):
-        p = truth.mean(start(slope) + slope * _QUANTILES)
+        raw = slope * _QUANTILES
+        p = truth.mean(start_of(truth, raw, prevalence, farthest=500) + raw)
         below = np.cumsum(1 - p) - (1 - p) / 2
         return p @ below / (p.sum() * (1 - p).sum())
 
-    slope = _slope(reached, auc, "auc")
-    first = start(slope)
-    return _Guess("auc", auc, truth, lambda linear: first + slope * linear[:, 0])
+    return _slope(reached, auc, "auc")
 
 
 def start_of(truth: Truth, raw: np.ndarray, mean: float, farthest: float) -> float:

@@ -332,7 +332,47 @@ def test_a_plan_solves_for_the_least_that_is_enough(name):
     assert half.answered < 0.95 or half.width > 1.5
 
 
+def test_plans_look_at_rows_that_a_table_will_be_like():
+    """Of columns that tell much of one another, and of levels, half of which are rare."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    size = rng.normal(size=20_000)
+    frame = pd.DataFrame({f"x{j}": size + 0.03 * rng.normal(size=20_000) for j in range(3)})
+    frame["z"] = rng.normal(size=20_000)
+    frame["job"] = rng.choice(list("abcdef"), 20_000, p=[0.4, 0.3, 0.26, 0.02, 0.01, 0.01])
+    raw = 0.7 * frame["z"] - 0.8
+    y = rng.uniform(size=20_000) < 1 / (1 + np.exp(-raw))
+    model = PrivateLogisticRegression(classes=[False, True])
+    options = {"bounds": (-5, 5), "categories": {"job": list("abcdef")}}
+    shape = {"n_samples": 20_000, "like": frame[:400], "prevalence": float(y.mean()), "auc": 0.68}
+    (planned,) = plan_table(model, epsilon=1.0, **shape, **options).points
+    _, came = private_regression(model, frame, y, epsilon=1.0, random_state=0, **options)
+    assert not came.answered[:3].any()
+    assert planned.answered == pytest.approx(came.answered.mean(), abs=0.2)
+    without_privacy = 0.01734  # of z alone
+    assert planned.width == pytest.approx(came.std_err[3] / without_privacy, rel=0.2)
+
+
+def test_an_epsilon_that_is_said_to_be_enough_often_is():
+    """Of columns that tell much of one another, where most of what is seen is common to them."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(20_000, 1)) + 0.1 * rng.normal(size=(20_000, 6))
+    target = rows @ np.full(6, 0.1) + rng.normal(size=20_000)
+    model = PrivateRidge(target_bounds=(-5, 5))
+    options = {"bounds": (-8, 8), "random_state": 0}
+    _, first = private_regression(model, rows, target, epsilon=0.1, **options)
+    assert not first.answered[:6].any()
+    epsilon = first.sufficient_epsilon[0]
+    assert epsilon < 10
+    _, second = private_regression(model, rows, target, epsilon=epsilon, **options)
+    assert second.answered.all()
+
+
 def test_what_cannot_be_planned_is_refused():
+    with pytest.raises(ValueError, match="give n_features, or rows"):
+        plan_table(PrivateRidge(), n_samples=N, epsilon=1.0)
+    with pytest.raises(ValueError, match="like must be a frame"):
+        plan_table(PrivateRidge(), n_samples=N, like=[1.0], epsilon=1.0)
     with pytest.raises(ValueError, match=r"needs \['prevalence'\]"):
         plan_table(PrivateLogisticRegression(), n_samples=N, n_features=2, epsilon=1.0)
     with pytest.raises(ValueError, match="not even 100"):

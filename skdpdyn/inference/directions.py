@@ -202,7 +202,11 @@ def inverted(moment: Moment, least: float = 0.0) -> Inverse:
         n_blind -= 1
     factor = LATER * least / values[n_blind] if n_blind < n_weak else math.nan
     usual = max(np.trace(moment.matrix), moment.std) / len(values)  # rows are about alike
-    blind_factor = LATER * USUAL * least / usual if usual < USUAL * least else math.inf
+    blind_factor = math.inf
+    if n_blind and usual < USUAL * least:
+        # columns that tell much of one another leave less to what is not seen than to the rest
+        left = max(values[:n_blind].mean(), moment.std / math.sqrt(n_blind))
+        blind_factor = LATER * USUAL * least / min(usual, left)
     strong = vectors[:, n_weak:]
     matrix = (strong / values[n_weak:]) @ strong.T
     weak = vectors[:, :n_weak].T

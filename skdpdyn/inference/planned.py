@@ -7,9 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import resample
 
-from skdpdyn.core.noise import generators
+from skdpdyn.core.columns import Frame
+from skdpdyn.core.noise import Generator, generators
+from skdpdyn.inference.levels import POOLED
 from skdpdyn.inference.regression import private_regression
+from skdpdyn.inference.table import names_of
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivatePoissonRegressor
 from skdpdyn.planning import (
     EPSILONS,
@@ -24,6 +28,7 @@ from skdpdyn.planning import (
     least,
     of_more,
     several,
+    slope_of_auc,
     start_of,
 )
 from skdpdyn.privacy import Budget
@@ -35,6 +40,7 @@ from skdpdyn.training.targets import listed
 _ROWS = 50_000  # rows to draw, at most but for many columns and rare outcomes
 _FITS = 4
 _TARGET_BOUND = 5.0  # in standard deviations
+_AUC = 0.69  # of a model without privacy, unless it is guessed
 _ENOUGH = 0.95  # part of the coefficients that are answered, where they are said to be
 _GUESSES: dict[type, list[str]] = {
     PrivateLogisticRegression: ["prevalence"],
@@ -115,7 +121,11 @@ def plan_table(
     model: Any,
     *,
     n_samples: int | Sequence[int] | None = None,
-    n_features: int,
+    n_features: int | None = None,
+    like: Any = None,
+    bounds: Any = None,
+    categories: Any = None,
+    one_hot: Any = (),
     epsilon: float | Sequence[float] | None = None,
     delta: float | str = "auto",
     adjacency: str = "replace_one",
@@ -131,8 +141,9 @@ def plan_table(
     50,000 rows, 50,000 under another budget stand, of which noise is the same part of a variance.
     Draws repeat themselves, so that a plan is the same plan tomorrow.
 
-    Real tables lie between both widths as a rule. Of columns that are nearly collinear, and of rare
-    levels, fewer coefficients are answered than a plan says.
+    Fewer coefficients are answered where columns are nearly collinear, levels are rare or bounds
+    are far wider than the data. A plan knows that from ``like``: a few hundred rows of last year,
+    of another country, or simulated, if they are public. Rows are then drawn from these.
 
     Parameters
     ----------
@@ -142,8 +153,17 @@ PrivateRidge
     n_samples : int, sequence of int or None, default=None
         Number of records, or of persons; several make a table. None only with
         ``solve_for="n_samples"``.
-    n_features : int
-        Number of columns, dummies included.
+    n_features : int or None, default=None
+        Number of columns, dummies included, that are uncorrelated and fill their bounds. None only
+        with ``like``.
+    like : array-like or frame of shape (n_rows, n_features), default=None
+        Public rows that those of the table will be like.
+    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
+        Of ``like``, see `private_regression`.
+    categories : dict, "auto" or None, default=None
+        Of ``like``, see `private_regression`.
+    one_hot : sequence of sequences of int or str, default=()
+        Of ``like``, see `private_regression`.
     epsilon : float, sequence of float or None, default=None
         Budgets; several make a table. None only with ``solve_for="epsilon"``.
     delta : float or "auto", default="auto"
@@ -158,8 +178,9 @@ PrivateRidge
     target : float or None, default=None
         Largest width, above 1. None: any.
     **guesses : float
-        Of two classes ``prevalence``, the part of the records in the second; of counts
-        ``mean_count``, that of a record.
+        Of two classes ``prevalence``, the part of the records in the second, and ``auc``, that of
+        a model without privacy, if it is not about 0.7: the better it is, the less rows tell. Of
+        counts ``mean_count``, that of a record.
 
     Returns
     -------
@@ -185,19 +206,23 @@ PrivateRidge
     >>> 1 < needed.points[0].epsilon < 4
     True
     """
-    checked_count(n_features, "n_features", largest=1000)
+    if (like is None) == (n_features is None):
+        raise ValueError("give n_features, or rows that the table will be like: like=rows")
+    n_features = checked_count(
+        len(_cells(like)) if n_features is None else n_features, "n_features", largest=1000
+    )
     checked_flag(robust, "robust")
     valid = "above 1: standard errors over those without privacy"
     width = checked_number(target or 1e300, "target", lambda x: x > 1, valid)
     guess = _table_guess(model, guesses)
     if getattr(model, "weight_bounds", None) is not None:  # of rows that weigh alike
         model = clone(model).set_params(weight_bounds=None)
+    facts = {"bounds": bounds, "categories": categories, "one_hot": one_hot}
 
     def planned(size, epsilon_of_fit):
         budget = Budget.for_samples(epsilon_of_fit, delta, n_samples=size, adjacency=adjacency)
-        return PlannedTable(
-            size, epsilon_of_fit, *_expected(model, guess, (size, n_features), budget, robust)
-        )
+        shape = _Shape(size, n_features, like, facts)
+        return PlannedTable(size, epsilon_of_fit, *_expected(model, guess, shape, budget, robust))
 
     def reached(size, epsilon_of_fit):
         expected = planned(size, epsilon_of_fit)
@@ -234,20 +259,22 @@ class _TableGuess:
             return 1.0
         return min(self.mean, 1 - self.mean)
 
-    def raw(self, X: np.ndarray) -> np.ndarray:
-        """Return raw predictions of rows, whose mean target is that of the guess."""
-        raw = self.signal / math.sqrt(X.shape[1]) * X.sum(axis=1)
-        return raw if self.mean is None else start_of(self.truth, raw, self.mean, 40) + raw
+    def raw(self, linear: np.ndarray) -> np.ndarray:
+        """Return raw predictions of sums of columns; their mean target is that of the guess."""
+        raw = self.signal * linear
+        return raw if self.mean is None else start_of(self.truth, raw, self.mean, 500) + raw
 
 
 def _table_guess(model: Any, guesses: dict[str, float]) -> _TableGuess:
     """Return the truth that stands for the data, or say which guesses are missing."""
     needs = _GUESSES.get(type(model), [])
+    auc = guesses.pop("auc", _AUC) if needs == ["prevalence"] else _AUC
     if sorted(guesses) != needs:
         raise ValueError(f"guesses={sorted(guesses)}: {type(model).__name__} needs {needs}")
     if needs == ["prevalence"]:
         part = checked_prevalence(guesses["prevalence"])
-        return _TableGuess(TwoClasses({"classes": [False, True]}), part, 0.7)
+        truth = TwoClasses({"classes": [False, True]})
+        return _TableGuess(truth, part, slope_of_auc(auc, part))
     if needs == ["mean_count"]:
         mean = checked_mean_count(guesses["mean_count"])
         bounds = listed(model.target_bounds) or (0, 20 * mean + 4)
@@ -268,40 +295,120 @@ class _ExpectedTable(NamedTuple):
 
 
 def _expected(
-    model: Any, guess: _TableGuess, shape: tuple[int, int], budget: Budget, robust: bool
+    model: Any, guess: _TableGuess, shape: "_Shape", budget: Budget, robust: bool
 ) -> _ExpectedTable:
     """Return the expectations of tables of simulated data of this shape.
 
     Without privacy the standard errors are those of all rows at their full weight.
     """
-    n_samples, n_features = shape
-    truth = guess.truth
-    n_drawn = int(min(n_samples, max(_ROWS, 50 * n_features, 500 / guess.rarest)))
-    budget = of_more(budget, math.sqrt(n_samples / n_drawn))
-    answered = np.zeros((2, _FITS))
-    widths = [np.empty(0), np.empty(0)]
+    n_drawn = int(min(shape.n_samples, max(_ROWS, 50 * shape.n_features, 500 / guess.rarest)))
+    budget = of_more(budget, math.sqrt(shape.n_samples / n_drawn))
+    answered = []
+    widths: list[list[np.ndarray]] = []
     for fit, generator in enumerate(generators(0, _FITS)):
-        normals = generator.standard_normal((n_drawn, n_features))
-        skewed = (np.exp(normals) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e)
-        for k, (X, bound) in enumerate(((normals, 3.0), (skewed, 10.0))):
-            X = X.clip(-bound, bound)
-            raw = guess.raw(X)
-            _, table = private_regression(
+        for k, drawn in enumerate(shape.drawn(n_drawn, generator)):
+            raw = guess.raw(drawn.linear)
+            fitted, table = private_regression(
                 model,
-                X,
-                truth.drawn(raw, generator),
+                drawn.X,
+                guess.truth.drawn(raw, generator),
                 epsilon=budget.epsilon,
                 delta=budget.delta,
                 adjacency=budget.adjacency,
-                bounds=(-bound, bound),
                 robust=robust,
                 random_state=fit,
-                **truth.facts,
+                **drawn.facts,
+                **guess.truth.facts,
             )
-            rows = np.column_stack([X, np.ones(n_drawn)])
-            plain = np.diag(np.linalg.inv((rows.T * truth.curvature(raw)) @ rows)) ** 0.5
-            ratios = np.delete(table.std_err.reshape(-1, len(plain)) / plain, -1, axis=1)
-            answered[k, fit] = table.answered.mean()
-            widths[k] = np.append(widths[k], ratios[np.isfinite(ratios)])
-    width, longest = (float(np.median(ratios)) if ratios.size else math.nan for ratios in widths)
-    return _ExpectedTable(float(answered[0].mean()), width, longest)
+            plain = _std_err(drawn.columns(names_of(fitted)), guess.truth.curvature(raw))
+            ratios = table.std_err.reshape(-1, len(plain)) / plain
+            ratios = np.delete(ratios, -1, axis=1) if model.fit_intercept else ratios
+            answered += [table.answered.mean()] * (k == 0)
+            widths = widths if k < len(widths) else [*widths, []]
+            widths[k].append(ratios[np.isfinite(ratios)])
+    medians = [float(np.median(of)) if of.size else math.nan for of in map(np.hstack, widths)]
+    return _ExpectedTable(float(np.mean(answered)), medians[0], medians[-1])
+
+
+def _std_err(rows: np.ndarray, curvature: np.ndarray) -> np.ndarray:
+    """Return standard errors without privacy; columns may follow from one another."""
+    scale = np.maximum(np.sqrt(np.mean(rows**2, axis=0)), 1e-300)
+    rows = rows / scale
+    return np.diag(np.linalg.pinv((rows.T * curvature) @ rows, hermitian=True)) ** 0.5 / scale
+
+
+class _Drawn(NamedTuple):
+    """Rows that stand for those of a table, and what is public of them.
+
+    ``linear`` are sums of their columns, of mean 0 and variance 1; ``cells`` the cells of each
+    column by its name.
+    """
+
+    X: Any
+    facts: dict[str, Any]
+    linear: np.ndarray
+    cells: dict[str, np.ndarray]
+
+    def columns(self, names: Sequence[str]) -> np.ndarray:
+        """Return the columns of a table by their names; pooled levels are those of no name."""
+        columns = {"intercept": np.ones(len(self.linear))}
+        for key, cells in self.cells.items():
+            if cells.dtype.kind in "biuf":
+                columns[key] = cells
+                continue
+            levels, codes, counts = np.unique(cells, return_inverse=True, return_counts=True)
+            dummies = {f"{key}: {level}": codes == k for k, level in enumerate(levels)}
+            columns |= dummies
+            of_reference = codes == np.argmax(counts)
+            told = [dummy for name, dummy in dummies.items() if name in names]
+            columns[f"{key}: {POOLED}"] = ~np.any([of_reference, *told], axis=0)
+        return np.column_stack([columns[name] for name in names]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Number of records and columns, and rows that the table will be like, if any are known."""
+
+    n_samples: int
+    n_features: int
+    like: Any
+    facts: dict[str, Any]
+
+    def drawn(self, n_drawn: int, generator: Generator) -> list[_Drawn]:
+        """Return rows like those that are known, or normal ones and ones of long tails."""
+        if self.like is not None:
+            return [_resampled(self.like, self.facts, n_drawn, generator)]
+        normals = generator.standard_normal((n_drawn, self.n_features))
+        skewed = (np.exp(normals) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e)
+        found = []
+        for X, bound in ((normals, 3.0), (skewed, 10.0)):
+            X = X.clip(-bound, bound)
+            linear = X.sum(axis=1) / math.sqrt(self.n_features)
+            found.append(_Drawn(X, {"bounds": (-bound, bound)}, linear, _cells(X)))
+        return found
+
+
+def _cells(X: Any) -> dict[str, np.ndarray]:
+    """Return the cells of the columns by their names, those of levels as text."""
+    frame = Frame.of(X)
+    if frame is None:
+        raise ValueError("like must be a frame, or an array of shape (n_rows, n_features)")
+    every = slice(0, frame.n_rows)
+    cells = [np.asarray(frame.take(every, j)) for j in range(len(frame.kinds))]
+    return {
+        str(key) if frame.names else f"x{key}": of if of.dtype.kind in "biuf" else of.astype(str)
+        for key, of in zip(frame.keys, cells, strict=True)
+    }
+
+
+def _resampled(like: Any, facts: dict[str, Any], n_drawn: int, generator: Generator) -> _Drawn:
+    """Return rows that are drawn from others, with targets that each of their columns tells of."""
+    X = resample(like, n_samples=n_drawn, random_state=int(generator.integers(2**31)))
+    cells = _cells(X)
+    linear = np.zeros(n_drawn)
+    for of in cells.values():
+        if of.dtype.kind not in "biuf":
+            levels, codes = np.unique(of, return_inverse=True)
+            of = generator.standard_normal(len(levels))[codes]
+        linear += generator.choice([-1, 1]) * (of - of.mean()) / max(of.std(), 1e-300)
+    return _Drawn(X, facts, linear / max(linear.std(), 1e-300), cells)
