@@ -26,6 +26,35 @@ MAGIC = dict(zip(_SHOWERS.split(), [*_LIMITS, (0, 90), (0, 500)], strict=True))
 CHURN = {"tenure": (0, 72), "MonthlyCharges": (0, 150), "TotalCharges": (0, 10_000)}
 ABALONE = dict.fromkeys(("length", "diameter", "height"), (0, 1))
 ABALONE |= dict.fromkeys(("whole", "shucked", "viscera", "shell"), (0, 3))
+BIKE = dict.fromkeys(("temp", "atemp", "hum", "windspeed", "yr", "holiday", "workingday"), (0, 1))
+BIKE |= {"hr": (0, 23), "mnth": (1, 12), "weekday": (0, 6), "weathersit": (1, 4)}
+KCHOUSE = {
+    "bedrooms": (0, 20),
+    "bathrooms": (0, 10),
+    "sqft_living": (0, 15_000),
+    "sqft_lot": (0, 2_000_000),
+    "floors": (1, 4),
+    "waterfront": (0, 1),
+    "view": (0, 4),
+    "condition": (1, 5),
+    "grade": (1, 13),
+    "sqft_above": (0, 10_000),
+    "sqft_basement": (0, 5000),
+    "yr_built": (1900, 2015),
+    "yr_renovated": (0, 2015),
+    "zipcode": (98_000, 98_200),
+    "lat": (47, 48),
+    "long": (-123, -121),
+    "sqft_living15": (0, 10_000),
+    "sqft_lot15": (0, 1_000_000),
+}
+DIAMONDS = {"carat": (0, 6), "depth": (40, 80), "table": (40, 100)}
+DIAMONDS |= {"x": (0, 12), "y": (0, 60), "z": (0, 32)}
+DIAMOND_LEVELS = {
+    "cut": ["Fair", "Good", "Very Good", "Premium", "Ideal"],
+    "color": list("DEFGHIJ"),
+    "clarity": ["I1", "SI2", "SI1", "VS2", "VS1", "VVS2", "VVS1", "IF"],
+}
 
 
 @dataclass(frozen=True)
@@ -208,9 +237,51 @@ def abalone(directory):
     return _table("abalone", frame, y, ABALONE, {"sex": ["F", "I", "M"]}, (1.0, 30.0))
 
 
+def letter(directory):
+    """Return printed letters as 16 numbers, and whether they are of the first half."""
+    with np.load(directory / "letter.npz") as data:
+        X = data["X"].astype(float)
+        y = np.unique(data["y"], return_inverse=True)[1] < 13
+    frame = pd.DataFrame(X, columns=[f"x{column}" for column in range(X.shape[1])])
+    return _table("letter", frame, y.astype(int), dict.fromkeys(frame, (0, 15)), {})
+
+
+def bike(directory):
+    """Return hours, and how many bicycles were rented."""
+    frame = pd.read_csv(directory / "bike_sharing_hour.csv.gz")
+    return _table("bike", frame, frame["cnt"].to_numpy(float), BIKE, {}, (0.0, 1000.0))
+
+
+def kchouse(directory):
+    """Return houses in King County, and their prices."""
+    frame = pd.read_csv(directory / "kc_house.csv.gz").dropna()
+    return _table("kchouse", frame, frame["price"].to_numpy(float), KCHOUSE, {}, (0.0, 3e6))
+
+
+def diamonds(directory):
+    """Return diamonds, and their prices."""
+    frame = pd.read_csv(directory / "diamonds.csv.gz")
+    y = frame["price"].to_numpy(float)
+    return _table("diamonds", frame, y, DIAMONDS, DIAMOND_LEVELS, (0.0, 20_000.0))
+
+
 TABLES = {
     one.__name__: one
-    for one in (adult, flights, magic, california, housing, swedish, telco, phoneme, abalone)
+    for one in (
+        adult,
+        flights,
+        magic,
+        california,
+        housing,
+        swedish,
+        telco,
+        phoneme,
+        abalone,
+        letter,
+        bike,
+        kchouse,
+        diamonds,
+    )
 }
 """Tables of the arena: the first two are in the package."""
 
