@@ -589,7 +589,7 @@ def of_products(data):
     x = np.where(data.target > -0.9, data.X[:, -1], np.nan)
     frame = pandas.DataFrame({"x": x, "y": data.X[:, 0], "side": data.X[:, 0] > 0})
     pairs = [("x", "y"), ("x", "side")]
-    given = {"categories": {"side": [False, True]}, "gaps": ["x"], "interactions": pairs}
+    given = {"categories": {"side": [False, True]}, "missing": ["x"], "interactions": pairs}
     given |= {"splines": {"x": [-0.5, 0.0, 0.5]}}
     settings = SEEDED | {"bounds": (-1, 1), "classes": [0, 1]} | given
     return private_regression(PrivateLogisticRegression(), frame, data.y, **settings)
@@ -1002,7 +1002,7 @@ WAYS_OUT = {
         weighing(PrivateRidge), "target", WEIGHED, target_bounds=(-1, 1), epsilon=12.0
     ),
     "private_regression of levels": lambda _: of_levels,
-    "private_regression of products and gaps": lambda _: of_products,
+    "private_regression of products and missing": lambda _: of_products,
     "private_regression of bought levels of persons": lambda _: of_bought_levels,
     "private_regression of a rare class": rarely(tabled(PrivateLogisticRegression, classes=[0, 1])),
     "private_regression of hazards of persons": lambda _: hazards,

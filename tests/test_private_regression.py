@@ -596,7 +596,7 @@ def test_columns_of_text_alone_may_all_be_pooled():
 
 @pytest.mark.parametrize("kind", ["logistic", "numbers"])
 def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
-    """With next to no noise: a frame's number with gaps, and products with levels and numbers."""
+    """With next to no noise: numbers with missing values, and products with levels and numbers."""
     pd = pytest.importorskip("pandas")
     import statsmodels.api as api  # slow to load
 
@@ -607,7 +607,7 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     frame.loc[missing, "z"] = np.nan
     _, found = table(
         kind, frame, epsilon=1e6, delta=1e-9, bounds=(0, 10), categories={"letter": [*"abc"]},
-        gaps=["z"], interactions=[("x", "y"), ("y", "letter")],
+        missing=["z"], interactions=[("x", "y"), ("y", "letter")],
     )  # fmt: skip
     dummies = [letters == "b", letters == "c"]
     columns = [X[:, 0], X[:, 1], np.where(missing, 5.0, X[:, 2]), *dummies, missing]
@@ -622,8 +622,8 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     for wrong in ([("x", "x")], [("x", "w")], [("x",)]):
         with pytest.raises(ValueError, match="must be pairs of different columns of X"):
             table(kind, X, interactions=wrong)
-    with pytest.raises(ValueError, match=r"gaps=\['w'\] other columns of it"):
-        table(kind, frame, gaps=["w"])
+    with pytest.raises(ValueError, match=r"missing=\['w'\] other columns of it"):
+        table(kind, frame, missing=["w"])
 
 
 def test_curves_are_sums_of_splines_with_a_wider_band_for_the_whole():
@@ -784,7 +784,7 @@ def test_a_table_buys_what_a_declaration_leaves_out():
     frame["side"], frame["town"] = np.where(frame > 0, "up", "down").T
     y = (frame["b"] + rng.logistic(size=len(frame)) > 0).astype(int)
     frame.loc[::5, "a"] = np.nan
-    facts = {"bounds": {"b": (-2, 2)}, "categories": {"side": ["up", "down"]}, "gaps": ["a"]}
+    facts = {"bounds": {"b": (-2, 2)}, "categories": {"side": ["up", "down"]}, "missing": ["a"]}
     model, found = private_regression(PrivateLogisticRegression(), frame, y, epsilon=3.0, **facts)
     assert model.bought_.keys() == {"classes", "bounds", "categories"}
     kinds = [name.partition(":")[0] for name in found.names]

@@ -441,7 +441,7 @@ PROOFS = {
     "^table(, labels)?; PrivateRidge.*; person; .*few records: (cut|mean square)": 0.0,
     # Rows lose weight where they are longer than most or curved more than usual: none that a record
     # moves is so here. In all other tables by hand, of rare outcomes too, the release moves.
-    "^private_regression (of levels|of products and gaps|three classes): weight lost": 0.0,
+    "^private_regression (of levels|of products and missing|three classes): weight lost": 0.0,
     "^table, .*; few records: weight lost": 0.0,
     "^private_regression( of counts)?: gradient": 0.79,
     # Corners u and v have u @ v = 1 - 2/(d + 1), so that u u.T and v v.T are apart by the root of
@@ -466,7 +466,7 @@ PROOFS = {
     # Rows of levels differ in few directions, none of them opposite.
     "levels of persons: second moments": 0.75,
     "levels of persons: column variances": 0.87,  # dummies of a row share one column
-    "^table, (private levels|levels|gaps).*: (column variances|second moments)": 0.49,
+    "^table, (private levels|levels|missing).*: (column variances|second moments)": 0.49,
     # Bounds of years: parts of a range are counted once, of one value of a record.
     "bought bounds.*: finer": 0.0,
     "evaluate, another model.*add_remove.*: (sums|squares)": NEAR / 2,

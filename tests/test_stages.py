@@ -108,7 +108,7 @@ def test_a_table_of_a_person_with_more_rows_than_the_limit(gaps):
     y = frame["a"] + (frame["side"] == "up") + RNG.normal(size=N)
     if gaps:
         frame.loc[::9, "a"] = np.nan
-    options = {"categories": {"side": ["up", "down"]}, "gaps": ["a"] * gaps}
+    options = {"categories": {"side": ["up", "down"]}, "missing": ["a"] * gaps}
     (_, one), (_, other) = (
         private_regression(
             PrivateRidge(max_rows_per_person=5),

@@ -60,42 +60,44 @@ class TableCells:
 
     @classmethod
     def of(
-        cls, X: Any, categories: Any, bounds: Any, gaps: Any, types: Mapping[Hashable, str]
+        cls, X: Any, categories: Any, bounds: Any, with_missing: Any, types: Mapping[Hashable, str]
     ) -> "TableCells | None":
         """Return a frame's cells, or raise an error that quotes no record.
 
-        None: all columns are numbers without gaps. Of a column of numbers with ``gaps``, missing is
-        a level beside them, and the number is the middle of the bounds there.
+        None: all columns are numbers without missing values. In columns ``with_missing``, missing
+        is a level beside the number, which is the middle of the bounds there.
         """
-        if categories is None and not len(gaps):
+        if categories is None and not len(with_missing):
             return None
         refuse_unreadable(X)
         frame: Any = None if isinstance(X, np.ndarray) else Frame.of(X)
         if frame is None:
             raise ValueError(
-                "categories and gaps name columns of a frame: pass pandas.DataFrame(X, columns=...)"
+                "categories and missing name columns of a frame: pass pandas.DataFrame(X, "
+                "columns=...)"
             )
         frame = frame.said(types)
         frame.refuse_unreadable()
         categories = _with_text(frame, {} if categories is None else categories)
         is_table = isinstance(categories, Mapping)
-        if not is_table or not {*categories, *gaps} <= {*frame.keys} or {*categories} & {*gaps}:
+        named = {*categories, *with_missing}
+        if not is_table or not named <= {*frame.keys} or {*categories} & {*with_missing}:
             raise ValueError(
                 f"categories={quoted(categories)} must be a dict of columns of X, a frame, and "
                 "their public levels, or 'auto', and "
-                f"gaps={quoted(gaps)} other columns of it"
+                f"missing={quoted(with_missing)} other columns of it"
             )
-        return cls._of(frame, categories, bounds, gaps) if categories or len(gaps) else None
+        return cls._of(frame, categories, bounds, with_missing) if named else None
 
     @classmethod
-    def _of(cls, frame, categories, bounds, gaps):
+    def _of(cls, frame, categories, bounds, with_missing):
         """Return the cells of columns of levels, and the numbers of the others."""
         every = slice(0, frame.n_rows)
         places = {key: j for j, key in enumerate(frame.keys)}
         kinds = dict(zip(frame.keys, frame.kinds, strict=True))
         numeric = [key for key in frame.keys if key not in categories]
         keys = [key for key in frame.keys if key in categories]
-        gapped = [key for key in numeric if key in gaps]
+        gapped = [key for key in numeric if key in with_missing]
         numbers = {
             key: quoting_no_records(numbers_in, frame.take(every, places[key]), kinds[key])
             for key in numeric
@@ -115,7 +117,7 @@ class TableCells:
         missing = np.zeros((frame.n_rows, 1), dtype=bool)
         if numeric:
             of_numbers = np.column_stack([*numbers.values()])
-            missing = np.isnan(of_numbers) & [key in gaps for key in numeric]
+            missing = np.isnan(of_numbers) & [key in with_missing for key in numeric]
         columns += (Levels((KNOWN,)),) * len(gapped)
         portions = partial(of_memory, frame.n_rows, lambda part, j: values[j][part])
         table = Table(columns, frame.n_rows, portions)

@@ -98,7 +98,7 @@ def private_regression(
     bounds: Any = None,
     one_hot: Any = (),
     categories: Any = None,
-    gaps: Any = (),
+    missing: Any = (),
     interactions: Any = (),
     splines: Any = None,
     target_bounds: tuple[float, float] | None = None,
@@ -161,9 +161,9 @@ PrivateRidge
         do pooled ones that hide other coefficients; it then names them. Other and missing values
         are levels too. ``bounds`` are then of the other columns, and the model is one of the
         table's columns.
-    gaps : sequence, default=()
-        Columns of numbers of a frame X whose cells may be missing. Missing is a level beside the
-        number, which is told if it is not too rare; the number is then the middle of its bounds.
+    missing : sequence, default=()
+        Columns of numbers of a frame X with missing values. "missing" is a level beside the number,
+        with a coefficient if it is not too rare; the number is then the middle of its bounds.
     interactions : sequence of pairs, default=()
         Pairs of columns, by number or name, whose products are columns too: of levels, of each
         dummy. The model is then one of these columns.
@@ -288,7 +288,7 @@ PrivateRidge
     robust = robust or getattr(model, "weight_bounds", None) is not None
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
-    cells = TableCells.of(X, categories, bounds, gaps, types_of(model.schema))
+    cells = TableCells.of(X, categories, bounds, missing, types_of(model.schema))
     X = X if cells is None else cells.numbers
     beside = Beside(groups, unit, equal_rows, exposure, weights_in_fit(model, weight))
     with silent_arithmetic(), files, read(model, X, y, beside) as reading:
@@ -569,7 +569,7 @@ class Columns:
             one_hot += groups
             bounds = np.vstack([bounds, np.tile([0.0, 1.0], (len(dummies), 1))])
             rows.X = np.column_stack([rows.X, *dummies])
-            # a column with gaps is the number alone
+            # a column with missing values is the number alone
             places = dict(zip(self.cells.keys, groups, strict=True)) | places
         pairs = [list(product(places[a], places[b])) for a, b in self.interactions]
         if self.cells is not None or pairs or splines:

@@ -51,8 +51,8 @@ _RESHAPE = (
 _FILL_ROWS = (
     "Fill missing values with a public one, for example by "
     "SimpleImputer(strategy='constant', fill_value=..., keep_empty_features=True), or use "
-    "PrivateGAMClassifier or PrivateGAMRegressor, which take gaps as they are, or "
-    "private_regression with gaps=[...]"
+    "PrivateGAMClassifier or PrivateGAMRegressor, which take missing values as they are, or "
+    "private_regression with missing=[...]"
 )
 FILL_TARGETS = "Give records without a target a public value"
 _MISSING = f"X or y contains missing values. {_FILL_ROWS}. {FILL_TARGETS}"
