@@ -52,19 +52,21 @@ def evaluate(
     total is the public number of records. A tenth of mu^2 first buys counts in 128 public cells of
     the log odds, which say where bins of equal numbers of records end: so a rare class has bins
     where its records are. The bins between ``thresholds`` are joined of these, and counted at
-    several resolutions too: half of mu^2 pays for them. Labels that the model does not have are a
-    count of their own, told as loud as those of one label are together, so that none adds more.
+    several resolutions too: half of the remaining mu^2 pays for them. Labels that the model does
+    not have are counted separately. That count is scaled so that a record with such a label changes
+    the release by no more than any other record.
 
     For more classes, it releases the numbers of records by true and predicted label, and the mean
     of the log losses, each cut off at 3 log(number of classes). Of more than 30 classes, it counts
     the records of each label that are right, and the wrong ones by either label, not by both.
 
-    For a regression, it buys a limit of errors and the middle and a limit of targets, then four
-    sums: of absolute and squared errors, cut off at ``largest_error``, and of the target and its
-    square. For counts, it buys deciles of the predicted rates, the rate of all records and limits,
-    and then releases sums of expected and observed counts, in all and by decile, and of deviances,
-    cut off at ``largest_error``, from the predictions and from the rate of all. Last it buys how
-    much metrics of numbers and counts vary from sample to sample, for a tenth of mu^2.
+    For a regression, it first buys a limit of errors, the approximate median of the targets and a
+    limit of distances from it. Then it releases four sums: of absolute and squared errors, clipped
+    at ``largest_error``, and of clipped targets and their squares. For counts, it buys deciles of
+    the predicted rates, the rate of all records and limits, and then releases sums of expected and
+    observed counts, in all and by decile, and of deviances, cut off at ``largest_error``, from the
+    predictions and from the rate of all. Last it buys how much metrics of numbers and counts vary
+    from sample to sample, for a tenth of mu^2.
 
     With the probability ``confidence``, an interval contains the metric of these records without
     noise. It follows from the public distribution of the noise. Those of ``population`` contain
@@ -78,11 +80,12 @@ def evaluate(
     Parameters
     ----------
     model : fitted classifier or regressor
-        A model that may be shown: one of skdpdyn, or one that was learnt from public data. Copies
-        of it (``copy.deepcopy``) score copies of the rows, so that it keeps none; what they warn of
-        is silenced. Models of skdpdyn, alone or behind scalers and encoders of scikit-learn, score
-        many rows at a time. Any other model scores one row at a time, by a fresh copy each, which
-        takes 20 s for 100,000 rows of a `sklearn.linear_model.LogisticRegression`.
+        A model that may be shown: one of skdpdyn, or one that was learnt from public data. A deep
+        copy predicts on copies of the rows, so that the model cannot keep any records. Warnings of
+        the copy are suppressed. Models of skdpdyn, alone or behind scalers and encoders of
+        scikit-learn, score many rows at a time. Any other model scores one row at a time, by a
+        fresh copy each, which takes 20 s for 100,000 rows of a
+        `sklearn.linear_model.LogisticRegression`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows.
     y : array-like of shape (n_samples,)
@@ -116,13 +119,13 @@ def evaluate(
         Public facts of the table, a `skdpdyn.Schema`, whose bounds of targets are taken.
     largest_error : float, default=None
         Limit at which errors of a regression are cut off, or deviances of counts. The noise is in
-        proportion to it. None: twice a private quantile of them, beyond which there are fewer of
-        them the more records there are; of few records, and at most, the distance of the bounds,
-        or 8 more than twice the largest count.
+        proportion to it. None: twice a private quantile of them, 95 % or higher with many records.
+        It is at most the width of the target bounds, or twice the largest count plus 8 for
+        deviances, and equal to that with few records.
     against : fitted classifier or regressor, default=None
-        Another model, of the same classes or kind: the differences of both models' losses on the
-        same records are released, which are known better than either. They are cut off at limits
-        that are bought.
+        Another model with the same classes, or another regressor of the same kind. Only mean
+        differences between the losses of the two models on the same records are released; they are
+        more accurate than either loss. They are clipped at limits that are bought.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row, such as the inverse probability of being in a survey's sample: metrics
         are those of the population that weights make up. Each must follow from its own record

@@ -157,10 +157,10 @@ PrivateRidge
         them: 5 to 20 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
         place of the dict: so of all columns of text; so of those that a dict leaves out. Another
         part of the budget counts levels; rare ones are pooled, the commonest is the reference, and
-        the table says which. Levels that the noise of counts hides count as the reference, and so
-        do pooled ones that hide other coefficients; it then names them. Other and missing values
-        are levels too. ``bounds`` are then of the other columns, and the model is one of the
-        table's columns.
+        the table says which. Levels whose counts the noise hides join the reference level, and so
+        do pooled levels that hide other coefficients; the table names them. Other and missing
+        values are levels too. ``bounds`` are then those of the other columns, and the returned
+        model takes the columns of the table (dummies), not those of X.
     missing : sequence, default=()
         Columns of numbers of a frame X with missing values. "missing" is a level beside the number,
         with a coefficient if it is not too rare; the number is then the middle of its bounds.
@@ -196,8 +196,8 @@ PrivateRidge
         to 200 rows it weighs 1, rows of a person are in the order of time, and one counts if the
         person's sums stay bounded whatever its target.
     at_risk : array-like of shape (n_samples,), default=None
-        Which rows count, though the persons of all do, whose number is public: see
-        `person_periods`. None: all.
+        Boolean mask of the rows that are used. All persons count towards the public number of
+        persons, even those without such a row. See `person_periods`. None: all rows are used.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row in a survey, such as the inverse probability of being in the sample,
         within the model's public ``weight_bounds``: it must follow from its own record alone. The

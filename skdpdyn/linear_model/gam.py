@@ -65,8 +65,8 @@ class AdditiveModel(PrivateLinearModel):
     conditioning_ : FittedConditioning
         The released map of expanded rows.
     kept_parts_ : ndarray of shape (n_cells,)
-        Part of each cell's number that predictions keep: less of levels and missing values that
-        few records have, 0 of those that nobody has, as released numbers show.
+        Shrinkage factor of each cell's number in predictions, in [0, 1]: below 1 for levels and
+        missing values that few records have according to released numbers, and 0 if none has them.
     chosen_pairs_ : tuple of (int, int) or None
         Numbers of the columns of pairs that a look at residuals has kept, the strongest first;
         None: none was taken.
@@ -119,9 +119,9 @@ class AdditiveModel(PrivateLinearModel):
             Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
             numbers, if records are many. Pairs that are named are drawn the finer the fewer they
             are: California's value at epsilon 10 has an R^2 of .79 with the pair of longitude and
-            latitude alone, and .78 with all. A number, as 10: at most so many, of numbers and
-            levels, those whose residuals after curves alone stand out of the noise the most, see
-            ``chosen_pairs_``; that look takes 13 % of mu^2.
+            latitude alone, and .78 with all. An integer such as 10: at most so many pairs, numeric
+            or categorical, selected privately: those in which the residuals of a model without
+            pairs exceed the noise most, see ``chosen_pairs_``. The selection takes 13 % of mu^2.
         monotonic_cst : dict, array-like or None, default=None
             1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
             ``{column: 1}``, or one number a column. The curve that was released is made so by
@@ -462,18 +462,18 @@ def _isotonic(curve, sign):
 class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     """Additive classifier under differential privacy: a curve for each column.
 
-    A raw prediction is the sum of an intercept, of a curve for each column of numbers, of a number
-    for each level of a column of categories, and where records are many of products of curves of
-    two columns. Columns are expanded by public bounds and levels, into cosines on a linear and a
-    log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number a
-    column: expanded rows are made some at a time.
+    A raw prediction is the sum of an intercept, a curve for each numeric column and a number for
+    each level of a categorical column. With enough records, there are terms of pairs of columns too
+    (products of curves). Columns are expanded by public bounds and levels, into cosines on a linear
+    and a log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number
+    a column: expanded rows are made some at a time.
 
-    The budget first buys, where records are many, the distribution of each column, a further scale
-    of its curve; then the mean of the expanded rows and their second moment, which equalise all
-    directions that stand out of the noise; and the steps of training with the rest. Every "auto"
-    follows from public numbers, or is bought. Expanded rows that are longer than most are
-    shortened, in predictions as in training: all terms of such a row are smaller by one factor, and
-    add up.
+    With enough records, the budget first buys the distribution of each column, which gives its
+    curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
+    which equalise all directions that stand out of the noise. The rest pays for the steps of
+    training. Every "auto" follows from public numbers, or is bought. Expanded rows with an
+    unusually large norm are scaled down, in training and in prediction. All terms of such a row are
+    multiplied by the same factor below 1, and still add up to its raw prediction.
 
     Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
     not among the public ones counts as one more, "other".
@@ -609,18 +609,18 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
 class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     """Additive regression under differential privacy: a curve for each column.
 
-    A raw prediction is the sum of an intercept, of a curve for each column of numbers, of a number
-    for each level of a column of categories, and where records are many of products of curves of
-    two columns. Columns are expanded by public bounds and levels, into cosines on a linear and a
-    log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number a
-    column: expanded rows are made some at a time.
+    A raw prediction is the sum of an intercept, a curve for each numeric column and a number for
+    each level of a categorical column. With enough records, there are terms of pairs of columns too
+    (products of curves). Columns are expanded by public bounds and levels, into cosines on a linear
+    and a log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number
+    a column: expanded rows are made some at a time.
 
-    The budget first buys, where records are many, the distribution of each column, a further scale
-    of its curve; then the mean of the expanded rows and their second moment, which equalise all
-    directions that stand out of the noise; and the steps of training with the rest. Every "auto"
-    follows from public numbers, or is bought. Expanded rows that are longer than most are
-    shortened, in predictions as in training: all terms of such a row are smaller by one factor, and
-    add up.
+    With enough records, the budget first buys the distribution of each column, which gives its
+    curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
+    which equalise all directions that stand out of the noise. The rest pays for the steps of
+    training. Every "auto" follows from public numbers, or is bought. Expanded rows with an
+    unusually large norm are scaled down, in training and in prediction. All terms of such a row are
+    multiplied by the same factor below 1, and still add up to its raw prediction.
 
     Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
     not among the public ones counts as one more, "other".

@@ -19,10 +19,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     """Binary logistic regression under (epsilon, delta)-differential privacy.
 
     Minimises ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
-    the last iterate. The budget pays for everything that is computed from records. It determines
-    noise and number of steps, by the smallest privacy bound that holds. Rows are scaled into the
-    ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled
-    rows. Every "auto" follows from the shape of X, the budget and ``data_norm``, or is bought.
+    the last iterate. The budget pays for everything that is computed from records. The budget
+    determines the noise and the number of steps, by the smallest privacy bound that applies. Rows
+    are scaled into the ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_``
+    applies to scaled rows. Every "auto" follows from the shape of X, the budget and ``data_norm``,
+    or is bought.
 
     With enough records, a part of the budget first learns a map of rows that gives all directions a
     similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not
@@ -33,8 +34,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in units of ``data_norm``. The clipped
         gradient is the gradient of another convex loss, so every privacy bound holds. A smaller
-        clip means less noise, and probabilities that are less calibrated. "auto": from half of the
-        largest gradient up to no clipping, the more the larger n mu is for the number of columns.
+        clip means less noise, and probabilities that are less calibrated. "auto": between half of
+        the largest possible gradient norm and no clipping, larger with n mu relative to the number
+        of columns.
 
     References
     ----------
@@ -70,8 +72,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         starts at it, and within noise of it from about 1,800 records at epsilon 1 on, when the mean
         residual is bought after training (see `skdpdyn.core.rules`). Whether they are right group
         by group is not known from the fit: `skdpdyn.evaluation.evaluate` buys a calibration curve.
-        Probabilities of fits with an own ``clip`` below the largest gradient are drawn towards a
-        half.
+        With a ``clip`` of your own below the largest possible gradient norm, probabilities are
+        biased towards 1/2.
 
         Parameters
         ----------

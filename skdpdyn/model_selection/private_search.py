@@ -100,16 +100,16 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     """Search for hyperparameters under one (epsilon, delta) for all fits and all scores.
 
     A random number of trials is made. Each picks a candidate at random, fits it privately on the
-    records, and scores it privately on them, or on a part that is held out. The winner is
-    released, with its noisy score, and nothing else: neither the other trials nor their number. For
-    that the best of many trials costs little more than two or three of them, however many there
-    were. With ``test_size``, the training and the held-out part are disjoint, by a split that does
+    records, and scores it privately on them, or on a part that is held out. The winner is released,
+    with its noisy score, and nothing else: neither the other trials nor their number. Because only
+    the winner is released, the search costs little more than two or three trials, however many were
+    run. With ``test_size``, the training and the held-out part are disjoint, by a split that does
     not depend on the records, so that a trial costs what the dearer of its two steps costs.
 
-    What the estimator leaves open, and would buy first, is bought once before all trials: classes
-    or target bounds, and of columns ranges and levels. Every trial takes it as public, but for
-    candidates that have other columns, or bounds of their own. What may be open takes one part of
-    the budget, whatever of it columns and labels of a table turn out to leave open.
+    Facts that the estimator is not given and would buy first (classes or target bounds, column
+    ranges and levels) are bought once, before all trials. Every trial takes them as public.
+    Exceptions are candidates with other columns or with bounds of their own. What may be open takes
+    one part of the budget, whatever of it columns and labels of a table turn out to leave open.
 
     The winner is not fitted again on all records: that would have to be paid for.
 
@@ -143,9 +143,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         one row at a time.
     test_size : float, int or None, default=None
         Part (or number) of the records that are held out, drawn at random. None: every record
-        trains and scores, and a trial's budget is divided between the two. That leaves less noise
-        in both than any split does, and scores that overfit, as far as private models do: not
-        far, where the budget is small.
+        trains and scores, and a trial's budget is divided between the two. This leaves less noise
+        in both than any split. The scores are optimistic because models overfit, but private models
+        with a small budget overfit little.
     holdout : array-like of int or bool, default=None
         Positions of the held-out records, or a mask, chosen without the data; in place of
         ``test_size``.
@@ -207,9 +207,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     epsilon 0.1 and 0.6 at 1 (ten splits, and three); with a fifth of the records held out and ten
     trials 4.5 and 1.3. ``trials="poisson"`` seldom makes only one or two, and loses 1.1 and 0.9.
 
-    There is no ``n_trials_`` and no ``cv_results_``. The theorem is about the winner alone: given
-    the number of trials the best of k costs about as much as all k. Whoever can time the search
-    learns that number.
+    There is no ``n_trials_`` and no ``cv_results_``. The theorem covers the release of the winner
+    alone. If the number of trials k were known, the best of k would cost about as much as all k.
+    Anyone who can time the search learns k.
 
     References
     ----------
