@@ -253,7 +253,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a fingerprint is the same in many orders of numbers",
-        "        factors ^= factors >> np.uint64(32)\n",
+        "    factors ^= factors >> np.uint64(32)\n",
         "",
         "tests/test_safety.py -k fingerprint",
     ),

@@ -23,7 +23,7 @@ from skdpdyn.core.losses import LOSSES, Loss, logistic, softmax, squared
 from skdpdyn.data import local
 from skdpdyn.data.local import LocalRows
 from skdpdyn.exceptions import ConvergenceError
-from skdpdyn.kernels import passes
+from skdpdyn.kernels import passes, statistics
 from skdpdyn.kernels.draws import FixedBatches
 from skdpdyn.kernels.gradients import Dense
 from skdpdyn.kernels.passes import compiled_some_chunks, kernel_family
@@ -358,7 +358,7 @@ def test_batches_of_single_precision_are_summed_in_double(layout, loss, monkeypa
     """A record that joins moves the others; blocks of float32 sums would round anew."""
     X, y = data(loss, 300, 21, np.float32)
     results = []
-    monkeypatch.setattr(local, "compiled_limit", lambda dtype: in_single)
+    monkeypatch.setattr(statistics, "compiled_limit", lambda dtype: in_single)
     for rows in (layout(X), layout(X.astype(np.float64))):
         theta = np.zeros(problem(loss, X).n_parameters)
         batches = {"batches": FixedBatches(200), "divisor": 200.0}

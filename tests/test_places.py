@@ -39,8 +39,7 @@ from skdpdyn.data import lookups, products
 from skdpdyn.data.products import Products
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.products import predict_rows
-from skdpdyn.kernels.ready import WhenReady
+from skdpdyn.kernels.ready import WhenReady, predict_rows
 from skdpdyn.model_selection._scores import ConstantClassifier, score_of
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.training.foreign import BY_ROW, answers_by_row, predicted
@@ -104,7 +103,7 @@ class Kernel:
     def __init__(self, function):
         self.in_memory = function
 
-    def found(self, worthwhile):
+    def found(self, worthwhile, loading):
         """Return the function."""
         return self.in_memory
 
@@ -121,7 +120,7 @@ def test_numpy_repeats_the_kernel_to_the_bit(dtype, n_features, monkeypatch):
     for ranges, row_map in maps_of(n_features):
         model = Products.of(coef, ranges, row_map, 3.0, np.dtype(dtype))
         found = []
-        for kernel in (ready.found(worthwhile=True) or ready.function, None):
+        for kernel in (ready.found(worthwhile=True) or ready.with_signature[0], None):
             monkeypatch.setattr(products, "predict_rows", {dtype: Kernel(kernel)})
             with np.errstate(all="ignore"):
                 found.append(model.raw(rows))
@@ -144,7 +143,7 @@ def test_a_process_compiles_once_rows_are_worth_it():
     asked = []
 
     class Ready(Kernel):
-        def found(self, worthwhile):
+        def found(self, worthwhile, loading):
             asked.append(worthwhile)
 
     coef = np.ones((1, 1000))
@@ -257,8 +256,8 @@ def test_numpy_repeats_look_ups_to_the_bit(options, monkeypatch):
     rows[7, 2] = np.nan
     found = WhenReady.found
     kinds = (
-        lambda self, worthwhile: found(self, worthwhile=True) or self.function,
-        lambda self, worthwhile: None,
+        lambda self, *_, **__: found(self, worthwhile=True) or self.with_signature[0],
+        lambda self, *_: None,
     )
     said = []
     for most_cells, kind in product((10**9, 0), kinds):  # and where tables would be too large

@@ -50,7 +50,7 @@ from skdpdyn import (
 from skdpdyn.audit import Listener, allowed, listened, replay
 from skdpdyn.core.noise import generators
 from skdpdyn.evaluation import evaluate
-from skdpdyn.kernels.statistics import PARTS
+from skdpdyn.kernels.asked import PARTS
 from skdpdyn.model_selection.private_search import SCORE, SHARED, TRIALS
 from skdpdyn.privacy import Composition, Selection, Vocabulary
 from skdpdyn.solvers import (

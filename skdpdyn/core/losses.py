@@ -15,13 +15,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from skdpdyn.kernels.jit import (
-    double_of_bits,
-    entry,
-    inner,
-    residual_matrix_signature,
-    residual_signature,
-)
+from skdpdyn.kernels.later import double_of_bits, entry, inner, residual_signature
 from skdpdyn.privacy.checks import as_float, checked_count, checked_flag, checked_number
 
 # exp(t) = 2^k exp(r) with |r| <= log(2)/2 and exp(r) by its Taylor series: 1 ulp + 3e-17 |t|, and
@@ -135,7 +129,7 @@ def _raises(function):
 @cache
 def _compiled(derivative, several_outputs):
     """Return a derivative that is compiled when it is first used."""
-    return entry(residual_matrix_signature if several_outputs else residual_signature)(derivative)
+    return entry(residual_signature(several_outputs))(derivative)
 
 
 @dataclass(frozen=True)

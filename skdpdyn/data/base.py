@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -24,9 +24,11 @@ from skdpdyn.core.sealed import (
 )
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.passes import Gradients, Point
-from skdpdyn.kernels.statistics import COUNTS, OCTAVES, OUTER, PARTS, SPLIT, SQUARES, SUM, Statistic
+from skdpdyn.kernels.asked import COUNTS, OCTAVES, OUTER, PARTS, SPLIT, SQUARES, SUM, Statistic
 from skdpdyn.support import chunks
+
+if TYPE_CHECKING:
+    from skdpdyn.kernels.passes import Gradients
 
 _EPS = np.finfo(np.float64).eps
 _MOST_GROWTH = 64  # largest growth of rounding at which single precision may sum blocks
@@ -96,7 +98,7 @@ class Rows(ABC):
     # --- what a source offers ---------------------------------------------------------------------
 
     @abstractmethod
-    def open_sums(self, gradients: Gradients) -> Callable[..., np.ndarray]:
+    def open_sums(self, gradients: "Gradients") -> Callable[..., np.ndarray]:
         """Return the adder of gradients over rows, point by point, in the rows' number of threads.
 
         Parameters
@@ -233,6 +235,8 @@ class Rows(ABC):
         return Sealed(total[-objective.n_outputs :], limit, apart)
 
     def _open(self, objective, of_batches):
+        from skdpdyn.kernels.passes import Gradients, Point
+
         self.check(replace(objective, n_samples=self.n_records) if of_batches else objective)
         if of_batches and not self.draws:
             raise ValueError(

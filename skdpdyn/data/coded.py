@@ -15,8 +15,8 @@ from skdpdyn.core.sealed import SealedCells
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of, numbers_of_rows
+from skdpdyn.kernels.asked import COUNTS, OUTER, SQUARES, SUM, Statistic
 from skdpdyn.kernels.cells import add_cells, count_cells
-from skdpdyn.kernels.statistics import COUNTS, OUTER, SQUARES, SUM, Statistic
 from skdpdyn.kernels.sums import Total
 from skdpdyn.support.blas import in_threads, one_blas_thread
 

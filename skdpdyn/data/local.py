@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,22 +15,13 @@ from skdpdyn.data.base import Rows
 from skdpdyn.data.persons import Persons, by_person
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import ball_of, canonical_rows, in_reach, numbers_of_rows, shortened
-from skdpdyn.kernels.gradients import InRanges
-from skdpdyn.kernels.passes import BatchSums, LocalSums
-from skdpdyn.kernels.statistics import (
-    OCTAVES,
-    ROWS,
-    SPLIT,
-    LongRows,
-    RowPass,
-    Statistic,
-    TargetPass,
-    add_up,
-    compiled_limit,
-)
+from skdpdyn.kernels.asked import OCTAVES, ROWS, SPLIT, InRanges, LongRows, Statistic
 from skdpdyn.kernels.sums import Total
 from skdpdyn.support.blas import in_threads
 from skdpdyn.support.chunks import LEAST_SUMMED, in_order
+
+if TYPE_CHECKING:
+    from skdpdyn.kernels.passes import BatchSums, LocalSums
 
 _EPS = np.finfo(np.float64).eps
 _AT_ONCE = 1 << 16  # rows whose limits are computed at a time
@@ -219,8 +210,10 @@ class LocalRows(Rows):
         part._cached = []
         return part
 
-    def open_sums(self, gradients) -> LocalSums | BatchSums:
+    def open_sums(self, gradients) -> "LocalSums | BatchSums":
         """See `Rows.open_sums`."""
+        from skdpdyn.kernels.passes import BatchSums, LocalSums
+
         if gradients.of_batches:
             return BatchSums(gradients, self)
         return LocalSums(gradients, self, self.chunk_edges(gradients.n_chunks), self.n_threads)
@@ -347,6 +340,8 @@ class LocalRows(Rows):
         return self._in_reach(lambda: self._bounds(objective, room))
 
     def _bounds(self, objective, room):
+        from skdpdyn.kernels.statistics import compiled_limit
+
         n_rows = self.shape[0]
         has_centre = self.map is not None and self.map.centre is not None
         is_divided = objective.residuals and self._has_scales  # lengths do not matter then
@@ -412,6 +407,8 @@ class LocalRows(Rows):
             column.add_to(total, replace(statistic, source="rows"), edges)
             return
         if statistic.source == "targets":
+            from skdpdyn.kernels.statistics import TargetPass, add_up
+
             run = TargetPass(self.y, self.exposure, self.weight, statistic, self.common)
             add_up(run, edges, total, self.n_threads)
         elif statistic.source == "mapped" and self.map is None:
@@ -425,6 +422,8 @@ class LocalRows(Rows):
 
     def _add_rows(self, total, statistic, edges):
         """Add a statistic of rows in the memory and format that they are in."""
+        from skdpdyn.kernels.statistics import add_up
+
         if statistic.kind in (OCTAVES, SPLIT):  # exact, however they are added up
             edges = edges[np.linspace(0, edges.size - 1, self.n_threads + 1).astype(np.intp)]
         before = total.parts.copy()
@@ -463,6 +462,8 @@ class LocalRows(Rows):
 
     def _pass(self, statistic):
         """Return the pass over rows."""
+        from skdpdyn.kernels.statistics import RowPass
+
         row_map = self.map if statistic.source == "mapped" else None
         of_map = (None, None)
         ball = ball_of(self.X, statistic.radius) if row_map is None else row_map.ball(self.X)
@@ -506,6 +507,8 @@ class LocalRows(Rows):
 
     def _mapped(self, X):
         """Return some dense rows mapped."""
+        from skdpdyn.kernels.statistics import RowPass
+
         mapped = np.empty((1, math.prod(X.shape)))
         run = RowPass(X, self.map.ball(X), ROWS, centre=self.map.centre, weights=self.map.weights)
         run(np.array([0, X.shape[0]]), 0, 1, mapped, np.empty((0, 0)))

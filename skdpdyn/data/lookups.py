@@ -20,7 +20,7 @@ import numpy as np
 from skdpdyn.core.expansion import Expansion, NumberColumn
 from skdpdyn.data.coded import centre_of, mixes_blocks, moved_tables, tables_of_squares
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.lookups import (
+from skdpdyn.kernels.ready import (
     add_dots,
     add_features,
     add_looked_up,
@@ -36,6 +36,7 @@ AT_ONCE = 1 << 14  # rows that compiled code does, a multiple of what it multipl
 MOST_CELLS = 6_000_000  # of all tables: 48 MB
 _MOST_EDGES = 255  # of a column of numbers
 _WORTH_COMPILING = 200_000  # rows in all, which take numpy a second
+_WORTH_LOADING = 10_000  # that numba is imported for
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,8 +329,8 @@ class Lookups:
         if n_rows <= self._few:
             return False
         _so_far[0] += n_rows
-        worthwhile = _so_far[0] > _WORTH_COMPILING
-        return all(kernel.found(worthwhile) is not None for kernel in self._kernels)
+        worthwhile, loading = (_so_far[0] > least for least in (_WORTH_COMPILING, _WORTH_LOADING))
+        return all(kernel.found(worthwhile, loading) is not None for kernel in self._kernels)
 
     def _added(self, tables, turned):
         """Return sums of numbers of tables by compiled code, of shape (n_tables, n_rows)."""

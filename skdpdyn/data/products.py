@@ -15,8 +15,8 @@ import numpy as np
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of
-from skdpdyn.kernels.jit import aligned_empty
-from skdpdyn.kernels.products import WIDE, predict_rows
+from skdpdyn.kernels.later import aligned_empty
+from skdpdyn.kernels.ready import WIDE, predict_rows
 from skdpdyn.support.blas import in_threads, threads_of
 
 _NONE = np.empty(0)
@@ -25,6 +25,7 @@ AT_ONCE = 1 << 18  # numbers of X between two looks at interrupts
 _FEW = 16  # rows that no compiled code is looked for on disk for
 _IN_CACHE = 1 << 10  # rows that it takes at a time
 _WORTH_COMPILING = 20_000_000  # numbers of X in all, which take numpy a second
+_WORTH_LOADING = 1_000_000  # that numba is imported for
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class Products:
         What the centre adds to the intercept.
     of_map : tuple of float
         ``radius``, infinite where no row is longer; ``norm``, ``shrink``, ``unit`` and ``full`` as
-        in `skdpdyn.kernels.statistics.Ball`.
+        in `skdpdyn.kernels.asked.Ball`.
     """
 
     coef: np.ndarray
@@ -185,7 +186,8 @@ _so_far = Counter[str]()
 def _kernel(dtype, size):
     """Return the pass over rows if it is compiled, or worth that by all that was predicted."""
     _so_far[dtype] += size
-    return predict_rows[dtype].found(_so_far[dtype] > _WORTH_COMPILING)
+    worthwhile, loading = (_so_far[dtype] > least for least in (_WORTH_COMPILING, _WORTH_LOADING))
+    return predict_rows[dtype].found(worthwhile, loading)
 
 
 def prepare(dtype: np.dtype) -> None:

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from skdpdyn.data.rows import ball_of, numbers_of_rows
-from skdpdyn.kernels.statistics import Ball, compiled_divide
+from skdpdyn.kernels.asked import Ball
 from skdpdyn.privacy.checks import checked_number
 from skdpdyn.support.stored import FieldsAlone
 
@@ -267,6 +267,8 @@ class RowMap(FieldsAlone):
 
         Both arrays are written over.
         """
+        from skdpdyn.kernels.statistics import compiled_divide
+
         norms = np.empty(factor.size)
         unit = _ZERO if self.unit else 0.0
         compiled_divide()(

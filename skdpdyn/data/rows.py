@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from skdpdyn.kernels.statistics import NOTHING, Ball, LongRows, RowPass, add_up
+from skdpdyn.kernels.asked import NOTHING, Ball, LongRows
 from skdpdyn.kernels.sums import Total
 from skdpdyn.support.chunks import edges_of
 
@@ -147,6 +147,8 @@ def shortened(X):
     -3.4e38, counts as any long row does. Each row is mapped by itself, which is public: it is
     divided by its largest entry first, in double precision.
     """
+    from skdpdyn.kernels.statistics import RowPass, add_up
+
     factors, lengths = np.empty((2, X.shape[0]))
     run = RowPass(X, ball_of(X), NOTHING, numbers=(factors, lengths), any_length=True)
     add_up(run, edges_of(X.shape[0], _AT_ONCE), Total((1,)))
@@ -172,6 +174,8 @@ def numbers_of_rows(X, ball, centre=None, weights=None):
 
     A length is a function of its own row alone, to the last bit. Raises `LongRows` as `row_norms`.
     """
+    from skdpdyn.kernels.statistics import RowPass, add_up
+
     numbers_of_all = np.empty(X.shape[0]), np.empty(X.shape[0])
     dense = sparse.issparse(X) and weights is not None and weights.ndim == 2
     dense |= hasattr(X, "expansion")  # stands for an array, see `skdpdyn.data.coded`

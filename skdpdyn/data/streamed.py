@@ -15,7 +15,6 @@ import numpy as np
 from skdpdyn.data.base import Rows, moment_chunk
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import shortened
-from skdpdyn.kernels.passes import LocalSums
 from skdpdyn.kernels.sums import Total, fingerprint
 from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.support.chunks import edges_of
@@ -344,6 +343,8 @@ class _StreamedSums:
 
     def _pieces(self):
         """Yield the sums of whole chunks, with the cached factors and limits of each row."""
+        from skdpdyn.kernels.passes import LocalSums
+
         edges = self._edges
         starts = self._starts
         places = [int(edges[start]) for start in starts]

@@ -7,9 +7,8 @@ transformations of Dekker (1971) and Knuth, wherever its rounding could matter.
 from functools import cache
 
 import numpy as np
-from numba import types
 
-from skdpdyn.kernels.jit import entry, inner, strict, writable
+from skdpdyn.kernels.later import entry, inner, strict, types, writable
 
 _CLEARLY_INSIDE = 1 - 1e-6  # times the squared radius: rounding cannot matter below it
 _SPLITTER = 2.0**27 + 1

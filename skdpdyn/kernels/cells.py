@@ -5,28 +5,34 @@ A row's numbers depend on its own cells alone, in an order that depends on nothi
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any
 
 import numpy as np
-from numba import types
 
-from skdpdyn.kernels.jit import entry, inner, readonly, writable
-
-_i64 = types.int64
-_numbers = readonly(np.float64)
-_places = readonly(np.int64)
-_table = readonly(np.float64, 2)
-_sums = writable(np.float64)
-_sums_of_rows = writable(np.float64, 2)
+from skdpdyn.kernels.later import entry, inner, readonly, types, writable
 
 
-def _of_codes(*kinds: Any) -> Callable:
+def _kinds():
+    """Return the types of what comes after cells, by name."""
+    return {
+        "whole": types.int64,
+        "numbers": readonly(np.float64),
+        "places": readonly(np.int64),
+        "table": readonly(np.float64, 2),
+        "pairs": readonly(np.int64, 2),
+        "sums": writable(np.float64),
+        "sums_of_rows": writable(np.float64, 2),
+    }
+
+
+def _of_codes(names: str) -> Callable:
     """Decorate a loop over rows of cells: it is compiled for their type when it is first used."""
 
     def decorate(loop):
         @cache
         def compiled(codes):
-            return entry(types.void(readonly(codes, 2), *kinds))(loop)
+            kinds = _kinds()
+            others = [kinds[name] for name in names.split()]
+            return entry(types.void(readonly(codes, 2), *others))(loop)
 
         @wraps(loop)
         def run(codes, *others):
@@ -47,7 +53,7 @@ def _write_low(codes, r, starts, low, low_starts, out):
             out[first + k] = low[cell, k]
 
 
-@_of_codes(_places, _table, _places, readonly(np.int64, 2), _numbers, _sums_of_rows)
+@_of_codes("places table places pairs numbers sums_of_rows")
 def write_products(codes, starts, low, low_starts, places, weights, out):
     """Write the products of low cosines, or levels, of each row, times a weight of each product."""
     of_row = np.empty(low_starts[-1])
@@ -59,10 +65,7 @@ def write_products(codes, starts, low, low_starts, places, weights, out):
             out[r, p] = of_row[first] * of_row[second] * weights[p]
 
 
-@_of_codes(
-    *(_places, _table, _places, readonly(np.int64, 2), _places),
-    *(_numbers, _numbers, _numbers, _sums_of_rows),
-)
+@_of_codes("places table places pairs places numbers numbers numbers sums_of_rows")
 def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, factor, out):
     """Write the contribution of each column and pair, less the centre's, times its factor."""
     n_columns = codes.shape[1]
@@ -81,14 +84,14 @@ def write_terms(codes, starts, low, low_starts, places, ends, weights, centre, f
             out[r, n_columns + k] = (dot - centre[n_columns + k]) * factor[r]
 
 
-@_of_codes(_i64, _i64, _i64, _numbers, _sums)
+@_of_codes("whole whole whole numbers sums")
 def add_cells(codes, i, j, stride, table, out):
     """Add to each row the number in a table for its cells in two columns."""
     for r in range(codes.shape[0]):
         out[r] += table[np.uintp(codes[r, i]) * np.uintp(stride) + np.uintp(codes[r, j])]
 
 
-@_of_codes(_i64, _i64, _i64, _numbers, _sums)
+@_of_codes("whole whole whole numbers sums")
 def count_cells(codes, i, j, stride, weight, out):
     """Add the weights of rows in each pair of cells of two columns."""
     for r in range(codes.shape[0]):

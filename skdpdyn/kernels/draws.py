@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numba import types
 
-from skdpdyn.kernels.jit import entry, generator_type, inner, readonly, writable
+from skdpdyn.kernels.later import entry, generator_type, inner, readonly, types, writable
 
 _UNIFORM = 2.0**53  # a generator's uniform numbers are the multiples of its inverse
 _DIGITS = 20  # of 53 bits
@@ -103,7 +102,7 @@ def compiled_draw(draw):
     """Compile a sampler."""
     index = writable(np.uintp)
     numbers = types.int64, readonly(np.float64), index, writable(np.int64)
-    return entry(types.void(generator_type, *numbers))(draw)
+    return entry(types.void(generator_type(), *numbers))(draw)
 
 
 def _drawn(draw, numbers, index, generator):

@@ -23,12 +23,12 @@ several outputs: 32 rows, `skdpdyn.data.local.LocalRows.bounded` counts on no mo
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
 
+from skdpdyn.kernels.asked import InRanges
 from skdpdyn.kernels.jit import (
     prefetch,
     readonly,
@@ -75,32 +75,6 @@ _AHEAD = 32  # stored values to prefetch by
 _CACHED_WEIGHTS = 300_000 if PREFETCHES_COLUMNS else np.inf  # up to here they are not prefetched
 _EPS = 2.3e-16
 _ORIGIN = (0,)
-
-
-class InRanges(NamedTuple):
-    """Dense rows whose columns come to [-1, 1] as they are loaded.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_rows, n_features)
-        Rows as they are.
-    middle, factor : ndarray of shape (n_features,)
-        Middle of each column's range, and the inverse of half its width, in their precision.
-    """
-
-    values: np.ndarray
-    middle: np.ndarray
-    factor: np.ndarray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of rows and of columns."""
-        return self.values.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Precision of the rows."""
-        return self.values.dtype
 
 
 # --- what types choose ----------------------------------------------------------------------------

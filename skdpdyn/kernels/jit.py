@@ -25,6 +25,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 from numba.core.types.function_type import CompileResultWAP
 from numba.core.typing.templates import Signature
@@ -194,6 +195,16 @@ def strict(function: Callable) -> Any:
     return cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, fastmath=False)
 
 
+def built_in(function: Callable) -> Any:
+    """Return what is compiled in the place of a function of plain Python, by its name."""
+    return function if numba.config.DISABLE_JIT else globals()[function.__name__]
+
+
+def type_of(value: Any) -> Any:
+    """Return the type that kernels see in a compiled function or an intrinsic."""
+    return cpu_target.typing_context.resolve_value_type(value)
+
+
 def entry(signature: Any, **options: Any) -> Callable:
     """Return a decorator of functions that Python calls: compiled for one explicit signature.
 
@@ -269,19 +280,6 @@ if numba.config.DISABLE_JIT:
 
     def prefetch(array, index):
         """Do nothing: plain Python has no cache to fill."""
-
-    def double_of_bits(bits):
-        """Return the double that has the bits of an int64."""
-        return np.int64(bits).view(np.float64)
-
-    def source_of(generator):
-        """Return the generator, which plain Python takes as it is."""
-        return generator
-
-    def uniform(source):
-        """Draw a uniform double in [0, 1)."""
-        return source.random()
-
 else:  # compiled
 
     @intrinsic
@@ -329,14 +327,6 @@ else:  # compiled
             return builder.call(function, [state])
 
         return types.float64(source_type), codegen
-
-
-def aligned_empty(size, dtype=np.float64):
-    """Return a vector that starts on a cache line: a step is up to 9 % faster."""
-    n_bytes = size * np.dtype(dtype).itemsize
-    buffer = np.empty(n_bytes + 64, np.uint8)
-    start = -buffer.ctypes.data % 64
-    return buffer[start : start + n_bytes].view(dtype)
 
 
 def readonly(dtype, ndim=1):

@@ -8,8 +8,8 @@ import numpy as np
 from numba import types
 
 from skdpdyn.kernels.jit import readonly, strict, writable
-from skdpdyn.kernels.products import WIDE, write_dots, write_lengths
-from skdpdyn.kernels.ready import WhenReady
+from skdpdyn.kernels.products import write_dots, write_lengths
+from skdpdyn.kernels.ready import WIDE
 
 
 def _write_codes(X, edges, missing, codes):
@@ -130,29 +130,30 @@ _numbers = readonly(np.float64)
 _table = readonly(np.float64, 2)
 _places = readonly(np.int64)
 _pairs = readonly(np.int64, 2)
-write_codes = WhenReady(
-    _write_codes,
-    types.boolean(_table, _table, _places, writable(np.uint16, 2)),
-)
-add_looked_up = WhenReady(
-    _add_looked_up,
-    types.void(_codes, _places, _table, _pairs, _table, writable(np.float64, 2)),
-)
-add_products = WhenReady(
-    _add_products,
-    types.void(
-        *(_codes, _places, _table, _pairs, _pairs, _numbers, _numbers, _table),
-        writable(np.float64),
+_sums = writable(np.float64)
+_sums_of_outputs = writable(np.float64, 2)
+_of_products = _codes, _places, _table, _pairs, _pairs
+
+WITH_SIGNATURES = {
+    "write_codes": (
+        _write_codes,
+        types.boolean(_table, _table, _places, writable(np.uint16, 2)),
     ),
-)
-add_dots = WhenReady(
-    _add_dots,
-    types.void(
-        *(_codes, _places, _table, _pairs, _pairs, _table, _numbers),
-        writable(np.float64, 2),
+    "add_looked_up": (
+        _add_looked_up,
+        types.void(_codes, _places, _table, _pairs, _table, _sums_of_outputs),
     ),
-)
-add_features = WhenReady(
-    _add_features,
-    types.void(_codes, _places, _places, _numbers, _table, writable(np.float64)),
-)
+    "add_products": (
+        _add_products,
+        types.void(*_of_products, _numbers, _numbers, _table, _sums),
+    ),
+    "add_dots": (
+        _add_dots,
+        types.void(*_of_products, _table, _numbers, _sums_of_outputs),
+    ),
+    "add_features": (
+        _add_features,
+        types.void(_codes, _places, _places, _numbers, _table, _sums),
+    ),
+}
+"""Loops that Python calls."""

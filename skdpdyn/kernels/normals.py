@@ -11,9 +11,8 @@ import math
 from functools import cache
 
 import numpy as np
-from numba import types
 
-from skdpdyn.kernels.jit import entry, generator_type, inner, writable
+from skdpdyn.kernels.later import entry, generator_type, inner, types, writable
 
 NORMAL_ERROR = 2e-13
 """Largest distance of a computed normal from the ideal one it is coupled to, if within 35 of 0.
@@ -129,7 +128,7 @@ def _fill(generator, out):
 
 @cache
 def _compiled():
-    return entry(types.void(generator_type, writable(np.float64, 2)))(_fill)
+    return entry(types.void(generator_type(), writable(np.float64, 2)))(_fill)
 
 
 def draw_normals(generator: np.random.Generator, out: np.ndarray) -> None:

@@ -23,7 +23,6 @@ from numba import types
 
 from skdpdyn.kernels.gradients import Cells, Csr, Dense, Ranged
 from skdpdyn.kernels.jit import (
-    aligned_empty,
     component,
     entry,
     first_class,
@@ -31,6 +30,7 @@ from skdpdyn.kernels.jit import (
     readonly,
     writable,
 )
+from skdpdyn.kernels.later import aligned_empty
 from skdpdyn.kernels.statistics import pieces
 from skdpdyn.kernels.sums import Total, add
 from skdpdyn.support.chunks import LARGEST_PART, MOST_GATHERED

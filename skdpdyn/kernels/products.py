@@ -12,10 +12,8 @@ import numpy as np
 from numba import types
 
 from skdpdyn.kernels.jit import readonly, strict, writable
-from skdpdyn.kernels.ready import WhenReady
+from skdpdyn.kernels.ready import WIDE
 from skdpdyn.kernels.vectors import filled, load, multiply_then_add, store, total
-
-WIDE = 32  # rows that are turned at a time
 
 _number = types.float64
 _vector = readonly(np.float64)
@@ -231,5 +229,5 @@ def _signature(dtype):
     return types.boolean(readonly(dtype, 2), *of_map, _matrix, _vector, _vector, *to)
 
 
-predict_rows = {dtype: WhenReady(_predict, _signature(dtype)) for dtype in ("float64", "float32")}
+WITH_SIGNATURES = {dtype: (_predict, _signature(dtype)) for dtype in ("float64", "float32")}
 """The pass over rows by their precision."""

@@ -14,10 +14,9 @@ import math
 from functools import cache
 
 import numpy as np
-from numba import types
 from numpy.typing import ArrayLike
 
-from skdpdyn.kernels.jit import (
+from skdpdyn.kernels.later import (
     entry,
     inlined,
     inner,
@@ -25,6 +24,7 @@ from skdpdyn.kernels.jit import (
     readonly,
     source_of,
     source_type,
+    types,
     uniform,
     writable,
 )
@@ -326,9 +326,9 @@ def _compiled(function):
     """Compile functions that Python calls at the first call: most imports release nothing."""
     if function is _release_gaussian:
         numbers = readonly(np.float64)
-        signature = types.boolean(numbers, numbers, source_type, writable(np.float64))
+        signature = types.boolean(numbers, numbers, source_type(), writable(np.float64))
     else:
-        signature = (source_type,)
+        signature = (source_type(),)
     return entry(signature)(function)
 
 

@@ -13,19 +13,35 @@ from the exact one by at most (m + 2) eps/2 times the sum of |t_i| to first orde
 coordinate is a tree of additions in which a term has m - 1 ancestors at the most, whatever rows
 are added up in registers first, and a product of two numbers and a weight rounds three times, or
 once less where it is contracted into an addition. Chunks are added up as `skdpdyn.kernels.sums`
-says. Counts are exact: weights are multiples of a public power of two, see `Statistic.grain`.
+says. Counts are exact: weights are multiples of a public power of two, see `Statistic.grain` in
+`skdpdyn.kernels.asked`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import types
 
-from skdpdyn.kernels.gradients import Csr, Dense, InRanges, Ranged, csr_views, values_of
-from skdpdyn.kernels.jit import aligned_empty, entry, inner, readonly, strict, writable
+from skdpdyn.kernels.asked import (
+    APART,
+    COUNTS,
+    NOTHING,
+    OCTAVES,
+    OUTER,
+    PARTS,
+    ROWS,
+    SPLIT,
+    SQUARES,
+    SUM,
+    Ball,
+    InRanges,
+    LongRows,
+    padded,
+)
+from skdpdyn.kernels.gradients import Csr, Dense, Ranged, csr_views, values_of
+from skdpdyn.kernels.jit import entry, inner, readonly, strict, writable
+from skdpdyn.kernels.later import aligned_empty
 from skdpdyn.kernels.sums import Total, add
 from skdpdyn.kernels.vectors import (
     add_rows,
@@ -40,10 +56,6 @@ from skdpdyn.kernels.vectors import (
 )
 from skdpdyn.support.blas import in_threads
 
-COUNTS, SUM, SQUARES, OUTER, ROWS, NOTHING, OCTAVES, SPLIT = range(8)
-N_OCTAVES = 4096
-PARTS = 32  # cells of a column by sign and exponent; parts of a range
-_APART = N_OCTAVES + 8  # between cells of columns, so that they are in other places of a cache
 _BLOCK = 64  # rows that are mapped at a time
 _ORIGIN = (0,)
 _PIECE = 10**8  # products between two looks at interrupts: a tenth of a second
@@ -58,111 +70,7 @@ _vector = readonly(np.float64)
 _output = writable(np.float64)
 
 
-class Ball(NamedTuple):
-    """Numbers of a map, and of sums under it, as kernels read them."""
-
-    radius: float  # that rows are scaled into first; inf: they are taken as they are
-    most: float  # largest square of a norm that is allowed
-    norm: float = 0.0  # that shorter rows are divided by, targets multiplied; 0: no row is divided
-    shrink: float = 1.0  # factor of all divided rows, for rounding
-    unit: float = 0.0  # rows that are longer than this are divided by their own norm; 0: none
-    full: float = 0.0  # whether W is no upper triangle
-    constant: float = 0.0  # column that is appended to rows; 0: none
-    grain: float = 1.0  # counted weights are rounded down to multiples of its inverse
-    part: float = np.inf  # rows of each chunk that count: the first ones
-    columns: float = 0.0  # columns of X
-    target: float = 1.0  # factor of targets that are appended, once they are clipped
-    mapped: float = 0.0  # whether there is a centre, or W
-
-
 _ball = types.NamedUniTuple(_f64, len(Ball._fields), Ball)
-
-
-@dataclass(frozen=True, eq=False)
-class Statistic:
-    """Public description of the sums of a pass.
-
-    Parameters
-    ----------
-    kind : int
-        COUNTS of rows within thresholds, SUM, SQUARES, or OUTER products; counts of the OCTAVES of
-        each column, or of the `PARTS` that a range of it is SPLIT into.
-    source : {"rows", "mapped", "targets"}
-        Of rows scaled into a ball, of rows under their map, or of targets.
-    radius : float, default=inf
-        Radius of the ball.
-    thresholds : ndarray of shape (n_thresholds,), default=()
-        Numbers in increasing order that norms, or distances of targets, are compared with.
-    centre : float, default=0.0
-        Point that distances of targets are measured from.
-    constant : float, default=0.0
-        Constant of a column that is appended to rows; 0: none.
-    least : float, default=-1.0
-        What targets are clipped to from below before they are added up; 1 from above.
-    targets : float, default=0.0
-        What targets, clipped to [-1, 1], are multiplied by before they are appended too; 0: none
-        are.
-    lows, factors : ndarray of shape (n_features,), default=()
-        Where what is SPLIT begins, and the inverse of the width of its parts; 0: it is not.
-    projection : csr_array of shape (n_features, n_buckets) or None, default=None
-        Public: rows are sketches of mapped rows, their products with it.
-    grain : float, default=1.0
-        Power of two: weights are rounded down to multiples of its inverse before they are counted,
-        so that counts of as many records as there are can be exact.
-    part : float, default=inf
-        Rows of each chunk that count, the first ones: a public sample.
-    keep : bool, default=False
-        Whether factors and lengths of rows in memory are kept for training.
-    """
-
-    kind: int
-    source: str
-    radius: float = np.inf
-    thresholds: Sequence[float] | np.ndarray = ()
-    centre: float = 0.0
-    constant: float = 0.0
-    least: float = -1.0
-    targets: float = 0.0
-    lows: Sequence[float] | np.ndarray = ()
-    factors: Sequence[float] | np.ndarray = ()
-    projection: Any = None
-    grain: float = 1.0
-    part: float = np.inf
-    keep: bool = False
-
-    def n_columns(self, n_features: int) -> int:
-        """Return the number of columns that are multiplied."""
-        n_features = n_features if self.projection is None else self.projection.shape[1]
-        return n_features + (self.constant > 0) + (self.targets > 0)
-
-    def n_sums(self, n_features: int) -> int:
-        """Return how many numbers of a chunk are added up."""
-        if self.source == "targets" and self.kind == SUM:
-            return 1
-        if self.kind == COUNTS:
-            return len(self.thresholds) + 1
-        if self.kind in (OCTAVES, SPLIT):
-            n_features = 1 if self.source == "targets" else n_features
-            return n_features * (_APART if self.kind == OCTAVES else PARTS)
-        width = _padded(self.n_columns(n_features))
-        return width**2 if self.kind == OUTER else width
-
-    def from_sums(self, sums: np.ndarray, n_features: int) -> np.ndarray:
-        """Return the statistic from the sums of all chunks."""
-        if self.kind == COUNTS:
-            return np.cumsum(sums[:-1])
-        if self.kind in (OCTAVES, SPLIT):
-            return sums.reshape(1 if self.source == "targets" else n_features, -1)[:, :N_OCTAVES]
-        size = min(self.n_columns(n_features), sums.size)
-        if self.kind != OUTER:
-            return sums[:size]
-        upper = np.triu(sums.reshape(_padded(size), -1)[:size, :size])
-        return upper + np.triu(upper, 1).T
-
-
-def _padded(size):
-    """Return the least multiple of eight that is not smaller."""
-    return -(-size // 8) * 8
 
 
 # --- kernels ------------------------------------------------------------------------------------
@@ -225,7 +133,7 @@ def _count_octaves(X, first, last, row_weight, ball, out):
         at = np.uint64(0)
         for j in range(values.shape[1]):
             out[at + _octave(values[i, j])] += weight
-            at += np.uint64(_APART)
+            at += np.uint64(APART)
 
 
 @inner
@@ -653,10 +561,6 @@ def compiled_limit(dtype):
 # --- passes -------------------------------------------------------------------------------------
 
 
-class LongRows(ValueError):
-    """Some rows are too long to square: whoever asked asks again, with these rows shortened."""
-
-
 class RowPass:
     """A pass over rows in memory; call it for some chunks.
 
@@ -694,7 +598,7 @@ class RowPass:
         self._kernel = _compiled(_of_csr if is_sparse else _of_dense, X.dtype.char, family)
         y = np.empty(0, X.dtype) if y is None else y
         row_weight = _NONE if row_weight is None else row_weight
-        width = _padded(n_features + (ball.constant > 0) + (y.size > 0))
+        width = padded(n_features + (ball.constant > 0) + (y.size > 0))
         shift = np.zeros(width)
         scales = np.zeros(width)
         matrix = _NONE

@@ -10,9 +10,8 @@ import math
 from functools import cache
 
 import numpy as np
-from numba import config, types
 
-from skdpdyn.kernels.jit import entry, readonly, strict, writable
+from skdpdyn.kernels.later import entry, is_compiled, readonly, strict, types, writable
 
 
 @strict
@@ -40,36 +39,37 @@ def _compiled():
 _MULTIPLIER = 0x9E3779B97F4A7C15
 _EXPONENTS = {4: 0x7F800000, 8: 0x7FF0000000000000}  # their bits are 1 where a float is no number
 
-if config.DISABLE_JIT:
 
-    def _read_through(words, exponent):
-        """Return the fingerprint of words, and how many of them have all bits of an exponent."""
-        numbers = words.astype(np.uint64)
-        factors = np.arange(words.size, dtype=np.uint64) * np.uint64(_MULTIPLIER)
-        factors ^= factors >> np.uint64(32)
-        mixed = numbers ^ numbers >> np.uint64(32)
-        n_infinite = np.count_nonzero(numbers & np.uint64(exponent) == np.uint64(exponent))
-        return int(np.sum(mixed * (factors | np.uint64(1)))), n_infinite
+def _read_by_numpy(words, exponent):
+    """Return the fingerprint of words, and how many of them have all bits of an exponent."""
+    numbers = words.astype(np.uint64)
+    factors = np.arange(words.size, dtype=np.uint64) * np.uint64(_MULTIPLIER)
+    factors ^= factors >> np.uint64(32)
+    mixed = numbers ^ numbers >> np.uint64(32)
+    n_infinite = np.count_nonzero(numbers & np.uint64(exponent) == np.uint64(exponent))
+    return int(np.sum(mixed * (factors | np.uint64(1)))), n_infinite
 
-else:
 
-    def _read_through(words, exponent):
-        total = np.uint64(0)
-        n_infinite = 0
-        for i in range(words.size):
-            word = np.uint64(words[i])
-            n_infinite += word & exponent == exponent
-            # few bits of a word differ where numbers are few, such as 0 and 1: the upper ones
-            word ^= word >> np.uint64(32)
-            factor = np.uint64(i) * np.uint64(_MULTIPLIER)
-            # no multiple of its place: sums of places are the same in many orders
-            factor ^= factor >> np.uint64(32)
-            total += word * (factor | np.uint64(1))
-        return total, n_infinite
+def _read_through(words, exponent):
+    """Return the same, in compiled code."""
+    total = np.uint64(0)
+    n_infinite = 0
+    for i in range(words.size):
+        word = np.uint64(words[i])
+        n_infinite += word & exponent == exponent
+        # few bits of a word differ where numbers are few, such as 0 and 1: the upper ones
+        word ^= word >> np.uint64(32)
+        factor = np.uint64(i) * np.uint64(_MULTIPLIER)
+        # no multiple of its place: sums of places are the same in many orders
+        factor ^= factor >> np.uint64(32)
+        total += word * (factor | np.uint64(1))
+    return total, n_infinite
 
 
 @cache
 def _compiled_read_through(dtype):
+    if not is_compiled():
+        return _read_by_numpy
     result = types.Tuple((types.uint64, types.int64))
     return entry(result(readonly(dtype), types.uint64))(_read_through)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdpdyn.core.spending import Spending
 from skdpdyn.data.base import Rows
-from skdpdyn.kernels import statistics
+from skdpdyn.kernels import asked
 
 N_OCTAVES = 14
 """Cells on each side of the centre: targets in [-1, 1] are within 2, the first cell ends at 2^-12.
@@ -150,8 +150,8 @@ class TargetCells:
 
 def _cells():
     """Return the cell of each octave of `Rows.octave_counts`, those above the centre first."""
-    last = statistics.N_OCTAVES // 2 - 1  # of each sign, which is no number
-    sign, exponent = np.divmod(np.arange(statistics.N_OCTAVES), last + 1)
+    last = asked.N_OCTAVES // 2 - 1  # of each sign, which is no number
+    sign, exponent = np.divmod(np.arange(asked.N_OCTAVES), last + 1)
     cell = np.clip(exponent - (1024 - N_OCTAVES), 0, N_OCTAVES - 1)
     return np.where(exponent == last, -1, sign * N_OCTAVES + cell)
 

@@ -22,7 +22,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.sealed import SealedCells
 from skdpdyn.core.spending import Share, Spending
 from skdpdyn.data.ranges import LARGEST_POWER
-from skdpdyn.kernels.statistics import N_OCTAVES, PARTS
+from skdpdyn.kernels.asked import N_OCTAVES, PARTS
 
 RANGES = "ranges of columns"
 FINER_RANGES = "finer ranges of columns"

@@ -15,8 +15,7 @@ from scipy import sparse
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.rows import arrays_of, canonical_rows, check_indices
 from skdpdyn.data.streamed import encoded
-from skdpdyn.kernels.jit import aligned_empty
-from skdpdyn.kernels.passes import BatchSums, LocalSums
+from skdpdyn.kernels.later import aligned_empty
 from skdpdyn.kernels.sums import Total, fingerprint, finite_fingerprint
 
 # codes of refusals: numbers behind them are public, such as columns
@@ -143,6 +142,8 @@ class Holder:
 
     def gradients(self, edges, gradients):
         """Begin sums of gradients, which `point` returns."""
+        from skdpdyn.kernels.passes import LocalSums
+
         self._sums = [
             LocalSums(gradients, rows, of_part, self._worker.state.nthreads, keep=True)
             for rows, of_part in zip(self._rows, edges, strict=True)
@@ -157,6 +158,8 @@ class Holder:
 
     def batches(self, gradients):
         """Begin sums over chosen rows, which `batch` returns."""
+        from skdpdyn.kernels.passes import BatchSums
+
         self._sums = [BatchSums(gradients, rows) for rows in self._rows]
 
     def batch(self, chosen, weights, intercept, shift):
