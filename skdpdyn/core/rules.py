@@ -237,13 +237,19 @@ def kept_weight(strength: float, n_features: int) -> float:
     return 1 - min(100.0 * n_features / strength, 0.1)
 
 
-def most_row_curvature(strength: float, n_parameters: int) -> float:
+def most_row_curvature(strength: float, n_parameters: int, part: float) -> float:
     """Return the largest curvature of a row in a table, in units of that of the longest full one.
 
-    At 2, rows beyond it lose half of the weight that they lose at 1, for more noise on curvature:
-    it grows no faster than the strength, so that more of a budget never hides what less has seen.
+    Rows up to so many times as long as the longest full one weigh the inverse of their length,
+    longer ones that of its square. With up to 8 in place of 2 a dummy of 3 % beside four normal
+    columns is half as wide (at epsilon 1, of 20,000 records 17 -> 11 times as wide as without
+    privacy, of 100,000 5.0 -> 2.6), and these are as wide. But noise on curvature is more of what
+    it hides where usual rows have a small ``part`` of the bound: tables of overdispersed counts are
+    a quarter wider then, and rare outcomes are not answered. It grows no faster than the strength,
+    so that more of a budget never hides what less has seen.
     """
-    return min(max(strength / (500.0 * n_parameters), 1.0), 2.0)
+    ample = strength / (250.0 * n_parameters)
+    return max(1.0, min(ample / 2, 2.0), min(part * ample, 8.0))
 
 
 def room_of_curvature(strength: float, n_parameters: int) -> float:

@@ -109,6 +109,10 @@ class Likelihood(ABC):
     def largest_curvature(self, limit: float) -> float:
         """Return a bound on the Frobenius norm of a row's second derivatives."""
 
+    def usual_part(self, usual: float) -> float:
+        """Return the part of the largest curvature that a usual row's is; 0 where not known."""
+        return 0.0
+
     def dispersion(self, mean_square: float | None) -> float:
         """Return the variance of scores over the curvature."""
         return 1.0
@@ -176,6 +180,10 @@ class ClassLikelihood(Likelihood):
         s) since sum p^3 >= s^2 (Jensen). The rows of other classes are a part of it.
         """
         return 0.25 if self.n_outputs == 1 else 0.5
+
+    def usual_part(self, usual):
+        """See `Likelihood.usual_part`: of two classes, of which rows are cut at a multiple."""
+        return min(max(4 * usual, 1 / RARE), 1.0) if self.n_outputs == 1 else 0.0
 
 
 @dataclass(frozen=True)
@@ -273,6 +281,10 @@ class NumberLikelihood(CutLikelihood):
 
     def largest_curvature(self, limit):
         """See `Likelihood.largest_curvature`."""
+        return 1.0
+
+    def usual_part(self, usual):
+        """See `Likelihood.usual_part`: it is the same for all rows."""
         return 1.0
 
     def spread(self, limit):
@@ -475,6 +487,8 @@ class Evidence:
 class Scoring:
     """Buys gradients and curvatures where the last step led, and reads the estimates from them.
 
+    What is bought to start from, as it is made, tells how much long rows may weigh.
+
     Parameters
     ----------
     rows : LocalRows
@@ -509,21 +523,26 @@ class Scoring:
         self.constant = coordinates.constant
         strength = strength_of(rows.n_records, spending.mu, spending.adjacency)
         growth = room_to_grow(strength, rows.shape[1])
-        reach = most_row_curvature(strength, likelihood.n_outputs * rows.shape[1])
-        self.scored = ScoredRows(rows, coordinates, reach, growth, in_time)
         self.usual = math.inf
+        start = np.zeros(likelihood.n_outputs)
+        if self.constant:
+            start, self.usual = likelihood.start(rows, spending)
+        n_parameters = likelihood.n_outputs * rows.shape[1]
+        part = 0.0 if in_time else likelihood.usual_part(self.usual)
+        reach = most_row_curvature(strength, n_parameters, part)
+        self.scored = ScoredRows(rows, coordinates, reach, growth, in_time)
+        self.start = np.zeros((likelihood.n_outputs, self.scored.n_coordinates))
+        if self.constant:
+            self.start[:, -1] = start / self.constant
         self.cut = None
         self.least_limit = 0.0
-        self.room = room_of_curvature(strength, likelihood.n_outputs * rows.shape[1])
+        self.room = room_of_curvature(strength, n_parameters)
 
     def run(self) -> "Evidence":
         """Take all steps, and return their releases."""
         steps: list[tuple] = []
         likelihood = self.likelihood
-        theta = np.zeros((likelihood.n_outputs, self.scored.n_coordinates))
-        if self.constant:
-            start, self.usual = likelihood.start(self.rows, self.spending)
-            theta[:, -1] = start / self.constant
+        theta = self.start
         for k in range(len(likelihood.gradients)):
             raw = self.scored.products(theta)
             residuals = likelihood.residuals(raw, self.rows)
