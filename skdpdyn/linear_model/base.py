@@ -844,10 +844,11 @@ class PrivateLinearRegressor(RegressorMixin, PrivateLinearModel):
     target_bounds_ : tuple (low, high)
         The bounds used.
     mean_std_ : float
-        How far the mean prediction of the training rows may be from the mean of their targets,
-        because of noise and of clipped targets; only for models of means with conditioning and an
-        intercept. A warning says if it is above a tenth of the distance of that mean to the nearer
-        of ``target_bounds_``.
+        How far the mean prediction of the training rows may be from the mean of their targets
+        within ``target_bounds_``, because of noise and of targets that training clips further; only
+        for models of means with conditioning and an intercept. A warning says if it is above a
+        tenth of the distance of that mean to the nearer of ``target_bounds_``. What lies beyond
+        bounds that were bought is not in it: another warning says where these show only zeros.
     huber_width_ : float
         With ``loss="huber"``: the residual, in units of y, from which on the loss is linear.
 
