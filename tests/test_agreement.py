@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import (
@@ -15,6 +16,7 @@ from sklearn.linear_model import (
 )
 
 from skdpdyn import (
+    PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
     PrivateQuantileRegressor,
@@ -37,6 +39,31 @@ NUMBERS = RAW + RNG.normal(0, 0.3, N)
 LABELS = (RNG.random(N) < expit(RAW)).astype(int)
 CLASSES = np.digitize(RAW + RNG.logistic(size=N), [-0.5, 1.0])
 COUNTS = RNG.poisson(np.exp(RAW)).astype(float)
+
+
+class SmoothedHinge:
+    """Oracle of the hinge whose kink is smoothed, which scikit-learn has not."""
+
+    def fit(self, X, y):
+        """Minimise the mean loss by scipy."""
+        sign = 2.0 * y - 1
+        rows = np.column_stack([X, np.ones(len(X))])
+
+        def risk(theta):
+            short = np.maximum(1.5 - sign * (rows @ theta), 0)
+            losses = np.where(short < 1, short**2 / 2, short - 0.5)
+            return losses.mean(), -(np.minimum(short, 1) * sign) @ rows / len(rows)
+
+        options = {"ftol": 1e-14, "gtol": 1e-9}
+        start = np.zeros(rows.shape[1])
+        self.coef_ = minimize(risk, start, jac=True, method="L-BFGS-B", options=options).x
+        return self
+
+    def decision_function(self, X):
+        """Return raw predictions."""
+        return X @ self.coef_[:-1] + self.coef_[-1]
+
+
 BUDGET = {"epsilon": 1e6, "bounds": (-1, 1), "random_state": 0}
 NUMBERED = BUDGET | {"target_bounds": (-4, 5)}
 PAIRS = {
@@ -56,6 +83,12 @@ PAIRS = {
     "logistic": (
         PrivateLogisticRegression(**BUDGET, classes=[0, 1]),
         LogisticRegression(C=np.inf, tol=1e-8, max_iter=1000),
+        LABELS,
+        "decision_function",
+    ),
+    "hinge": (
+        PrivateLinearSVC(**BUDGET, classes=[0, 1]),
+        SmoothedHinge(),
         LABELS,
         "decision_function",
     ),
@@ -140,6 +173,7 @@ LINEAR = {
     "pinball": PrivateQuantileRegressor(target_bounds=(-4, 5)),
     "poisson": PrivatePoissonRegressor(target_bounds=(0, 30)),
     "logistic": PrivateLogisticRegression(classes=[0, 1]),
+    "hinge": PrivateLinearSVC(classes=[0, 1]),
     "softmax": PrivateSoftmaxRegression(classes=[0, 1, 2]),
 }
 
