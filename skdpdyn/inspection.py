@@ -844,6 +844,10 @@ class ShapeDisplay(Display):
             ]
             colours = ax.pcolormesh(*places, value.T, shading="nearest")
             ax.figure.colorbar(colours, ax=ax, label=self.ylabel)
+            if (error := errors["estimated"]) is not None:
+                of_noise = np.ma.masked_where(np.abs(value) >= 2 * error, value)
+                ax.pcolor(*places, of_noise.T, shading="nearest", hatch="////", alpha=0)
+                ax.set_xlabel("hatched: within two standard errors of noise")
             for axis, side in zip((ax.xaxis, ax.yaxis), shape.grid, strict=True):
                 if isinstance(side, list):
                     axis.set_ticks(np.arange(len(side)), distinct(map(label_of, side)))

@@ -1169,8 +1169,8 @@ MUTATIONS = [
     ),
     Mutation(
         "levels of rows that are not used show",
-        "shows = opened(counts) > 0",
-        "shows = opened(counts) >= 0",
+        "occur = opened(counts) > 0",
+        "occur = opened(counts) >= 0",
         "tests/test_additive.py -k level",
     ),
     Mutation(
@@ -1319,8 +1319,8 @@ MUTATIONS = [
     ),
     Mutation(
         "whether levels may be bought follows from what columns hold",
-        "levels = max(n_features - len(others), 0) + sum(map(is_auto, asked))",
-        "levels = sum(map(is_auto, asked))",
+        "levels = max(n_features - len(others), 0) + sum(map(is_asked, asked.values()))",
+        "levels = sum(map(is_asked, asked.values()))",
         "tests/test_model_selection.py -k whatever_columns_hold",
     ),
     Mutation(
@@ -1420,9 +1420,15 @@ MUTATIONS = [
     ),
     Mutation(
         "a fit keeps all levels that occur",
-        "columns[j] = kept(column, shown)",
-        "columns[j] = kept(column, shown | True)",
+        "columns[j] = kept(columns[j], levels, shown)",
+        "columns[j] = kept(columns[j], levels, shown + 1)",
         "tests/test_additive.py -k a_level_of_one",
+    ),
+    Mutation(
+        "shared values are those that occur",
+        "for k in np.sort(commonest) if counts[k])",
+        "for k in np.sort(commonest))",
+        "tests/test_additive.py -k shared_values",
     ),
     Mutation(
         "labels of whole numbers that come from y are no leak",

@@ -373,7 +373,7 @@ def looking(model, target="y", **of_records):
 
     def for_width(n_features):
         def patched(data):
-            with patch.object(rules, "LOOKS_FROM", (math.inf, 0.0)):
+            with patch.object(rules, "LEAST_LOOKED_AT", 0.0):
                 return run(n_features)(data)
 
         return patched

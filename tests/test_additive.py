@@ -22,6 +22,7 @@ from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, lev
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.noise import generators
 from skdpdyn.core.objective import Objective
+from skdpdyn.core.schema import Schema
 from skdpdyn.core.sealed import SealedCells, opened
 from skdpdyn.core.spending import Spending
 from skdpdyn.data import ParquetRows
@@ -468,7 +469,8 @@ def test_a_cell_depends_on_nothing_but_the_value():
     assert codes.tolist() == [0] * len(whole) + [2] * len(none) + [3, 1, 2, 0]
     rows = np.array([[0.5, 1], [0.2, "x"], [0.1, 1.0]], dtype=object)
     model = clone(PRIVATE).set_params(bounds={0: (0, 1)}, categories={1: "auto"})
-    ((column, codes),) = read_table(model, rows).seen([1])
+    table = read_table(model, rows)
+    ((column, codes),) = table.seen({1: table.columns[1]})
     assert (column.levels, codes.tolist()) == ((1, "x"), [0, 1, 0])
 
 
@@ -503,6 +505,53 @@ def test_levels_are_bought(adjacency, tmp_path):
     persons = clone(model).fit(frame, Y, groups=np.arange(N) // 2)
     assert persons.mechanism_["levels of columns"].most_levels == 100
     assert persons.privacy_ == model.privacy_cost(N // 2, 5).with_unit("person")
+
+
+@pytest.mark.parametrize("bounds", [(0, 100), "auto"])
+def test_shared_values_are_levels_beside_their_curve(bounds):
+    """A value of one record in twenty has an effect of its own, those of one record have none."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"gain": rng.uniform(0, 100, N), "age": rng.uniform(0, 100, N)})
+    shared = rng.random(N) < 0.05
+    X.loc[shared, "gain"] = 40.0
+    y = np.where(shared, 3.0, 0.0) + X["age"] / 50 + rng.normal(0, 0.5, N)
+    known = PrivateGAMRegressor(
+        3.0, bounds=bounds, target_bounds=(-3, 8), categories={"gain": "shared"}
+    )
+    model = clone(known).fit(X, y)
+    gain = model.expansion_.columns[0]
+    assert gain.shared == (40.0,)
+    at, beside = (model.predict(X.assign(gain=value)).mean() for value in (40.0, 40.01))
+    assert at - beside > 2
+    assert model.privacy_ == model.privacy_cost(N, 2)
+    assert model.privacy_.failure > 0
+    assert model.mechanism_["levels of columns"].n_columns == 1
+    assert check_report(model.privacy_report().to_json())["theorem"]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+    np.testing.assert_allclose(model.to_sklearn().predict(X), model.predict(X), atol=1e-9)
+    schema = Schema.from_json(model.schema_.to_json())
+    assert schema.categories == {"gain": {"shared": (40.0,)}}
+    again = PrivateGAMRegressor(3.0, schema=schema).fit(X, y)
+    assert again.expansion_.columns[0].shared == (40.0,)
+    assert not again.bought_
+    explained = model.explain(X)
+    np.testing.assert_allclose(explained.sum(axis=1), model.predict(X), atol=1e-9)
+
+
+def test_shared_values_are_numbers():
+    for given, match in (
+        ({"ward": "shared"}, "'shared' is for columns of numbers"),
+        ({"none": "shared"}, "which X does not have"),
+        ({"age": {"shared": ["a"]}}, "must be 'shared', or"),
+        ({"age": {"shared": range(99)}}, "at most 40 numbers"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            clone(GAM).set_params(categories={"ward": ["north"]} | given).fit(FRAME, Y)
+    column = NumberColumn(0.0, 1.0, shared=(0.0, 0.25, 1.0))
+    assert column.n_cells <= 255
+    assert column.codes([0.0, 0.25, 1.0]).tolist() == column.flagged[:-1].tolist()
+    assert column.within(0.5, 2.0).shared == (0.5, 1.0)
+    assert np.all(np.diff(column.edges) > 0)
 
 
 def test_what_cannot_pay_for_levels_says_so():
@@ -673,6 +722,14 @@ def test_shapes_are_drawn(monkeypatch):
     label = "contribution to log odds of True"
     assert [ax.get_ylabel() for ax in display.figure_.axes] == [label, label, "", label]
     assert len(ShapeDisplay.from_estimator(RICH, plot=False).shapes) == 4
+    of_pair = display.axes_[2]
+    value, hatched = (drawn.get_array() for drawn in of_pair.collections)
+    shape = display.shapes["age * gain"]
+    assert value.ravel().tolist() == shape.value[0].T.ravel().tolist()
+    is_noise = np.abs(shape.value[0]) < 2 * shape.estimate[0]
+    assert of_pair.collections[1].get_hatch()
+    assert 0 < hatched.count() == is_noise.sum() < is_noise.size
+    assert of_pair.get_xlabel() == "hatched: within two standard errors of noise"
     X = np.random.default_rng(0).uniform(0, 1, (300, 20))
     many = PrivateGAMClassifier(bounds=(0, 1), classes=[False, True]).fit(X, X[:, 0] > 0.5)
     drawn = ShapeDisplay.from_estimator(many)
@@ -734,6 +791,8 @@ def test_a_look_finds_the_pair_that_acts_together():
     assert "pairs chosen: b * side" in model.privacy_report().to_json()
     grid = model.shapes_["b * side"]
     assert grid.value.shape == grid.estimate.shape
+    pytest.importorskip("matplotlib").use("Agg")
+    assert len(ShapeDisplay.from_estimator(model, columns=["b * side"]).axes_[0].collections) == 2
     none = PrivateGAMRegressor(1.0, interactions=2, random_state=0, **public)
     assert none.fit(frame, frame["a"]).chosen_pairs_ == ()
 

@@ -421,9 +421,6 @@ PROOFS = {
     "output_perturbation.*: (training|PerturbedOutput)": 0.65,
     # A residual of 1 at the farthest score needs a base rate below the noise, which is cut off.
     "slope of residuals": 0.5,
-    # Residuals of two labels in one cell are 1 apart, not 2; those in two cells the root of 2.
-    "GAMClassifier.*add_remove.*: look at residuals": 0.34,
-    "GAMClassifier.*: look at residuals": 0.7,
     # A row far above the mean row cannot have a target as far above its prediction.
     "GAM.*: slope of predictions": 0.92,
     # No weight is 0: at bounds of 1 and 4 a replacement moves their sum by 3/4.
@@ -458,6 +455,7 @@ PROOFS = {
     "table.*Softmax.*: scores": 0.22,
     "(table|private_regression).*: scores": 0.25,
     "^table, levels; .*: curvature": 0.31,  # rows of levels differ in few directions
+    "^fit, shared values; .*: curvature": 0.24,
     "(table|private_regression).*: (gradient|curvature|cut|mean square|weight)": 0.35,
     # Rows of curves have their longest part in common, at any values of their columns.
     "levels; .*GAM.*: column means": 0.89,

@@ -4,7 +4,6 @@ solver, of which records. New estimators and solvers are taken up, and new param
 """
 
 import inspect
-import math
 from collections import defaultdict
 from contextlib import ExitStack
 from copy import copy
@@ -41,6 +40,10 @@ def _with_levels(X):
     return np.column_stack([X[:, 0].astype(object), np.where(X[:, 1] > 0, "a", "b")])
 
 
+def _in_halves(X):
+    return np.column_stack([np.round(2 * X[:, 0]) / 2, X[:, 1]])
+
+
 def _frame(X):
     return pandas.DataFrame({"x": X[:, 0], "side": np.where(X[:, 1] > 0, "a", "b")})
 
@@ -69,6 +72,7 @@ ASKED = {
     "fit, class weights": {"class_weight": "private"},
     "fit, start": {"start": "yes"},
     "fit, levels": {"categories": "auto", "bounds": {0: (-1, 1)}, "X": _with_levels},
+    "fit, shared values": {"categories": {0: "shared"}, "X": _in_halves},
     "fit, public levels": {"categories": {1: ["a"]}, "bounds": {0: (-1, 1)}, "X": _with_levels},
     "fit, a mean row": {"estimand": "rows", "max_rows_per_person": 4},
     "fit, no map": {"conditioning": None},
@@ -278,7 +282,8 @@ def _is_open(way):
     """Return whether a fit buys facts of its table."""
     of_target = way.done in ("fit, labels", "fit, target bounds") and way.size == "many records"
     of_columns = way.done.endswith("ranges") and way.estimator in ADDITIVE
-    return of_target or of_columns or way.done in ("fit, some ranges", "fit, levels")
+    of_values = "fit, some ranges", "fit, levels", "fit, shared values"
+    return of_target or of_columns or way.done in of_values
 
 
 def _may_move(way):
@@ -409,7 +414,8 @@ def pay_for_all(patches):
         **dict.fromkeys(always, lambda *_: True),
         orders_of_products=lambda *_: (4,),
         cosines_of_scales=lambda _: 2,
-        LOOKS_FROM=(math.inf, 0.0),
+        looks=lambda *_: False,
+        LEAST_LOOKED_AT=0.0,
         LEAST_STRENGTH=0.0,
         LEAST_FLAT_STRENGTH=0.0,
         LEAST_NARROWING=0.0,

@@ -109,12 +109,24 @@ class NumberColumn(FieldsAlone):
         Scales that it is seen on.
     kind : {"number", "date"}, default="number"
         What the numbers are: dates are days since 1970.
+    shared : tuple of float or None, default=()
+        Values within the bounds that many records have: each has a cell, and a feature besides its
+        place on the scales. None: they are still to be bought.
+
+    Examples
+    --------
+    >>> from skdpdyn.core.expansion import NumberColumn
+    >>> column = NumberColumn(0.0, 100.0, shared=(20.0,))
+    >>> (cell,) = set(column.codes([20, 20.0])) - set(column.codes([19.99, 20.01]))
+    >>> float(column.middles[cell])
+    20.0
     """
 
     low: float
     high: float
     scales: tuple[str, ...] = ("linear", "log")
     kind: str = NUMBER
+    shared: tuple[float, ...] | None = ()
 
     @property
     def has_log(self) -> bool:
@@ -123,14 +135,21 @@ class NumberColumn(FieldsAlone):
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """Inner edges of the cells: half of them evenly spaced, half by a log scale from 0."""
-        if not self.has_log:
-            return np.linspace(self.low, self.high, _N_CELLS + 1)[1:-1]
-        linear = np.linspace(self.low, self.high, _N_CELLS // 2)
-        ends = [end for end in (self.low, self.high) if end != 0]
-        each = (_N_CELLS // 2) // len(ends)
-        grids = [end * 2.0 ** -np.linspace(0, _OCTAVES, each) for end in ends]
-        return np.unique(np.concatenate([linear, *grids]))[1:-1]
+        """Inner edges of the cells: half of them evenly spaced, half by a log scale from 0.
+
+        Those around shared values are so far apart that single precision tells them.
+        """
+        shared = np.array(self.shared or ())
+        n_cells = _N_CELLS - 2 * shared.size
+        grids = [np.linspace(self.low, self.high, n_cells // 2 if self.has_log else n_cells + 1)]
+        if self.has_log:
+            ends = [end for end in (self.low, self.high) if end != 0]
+            each = (n_cells // 2) // len(ends)
+            grids += [end * 2.0 ** -np.linspace(0, _OCTAVES, each) for end in ends]
+        least = (self.high - self.low) * 2.0**-40
+        beyond = shared + np.maximum(np.abs(shared) * 2.0**-21, least)
+        edges = np.unique(np.concatenate([*grids, shared, np.minimum(beyond, self.high)]))
+        return edges[1:-1]
 
     @property
     def n_cells(self) -> int:
@@ -141,7 +160,28 @@ class NumberColumn(FieldsAlone):
     def middles(self) -> np.ndarray:
         """The number that each cell stands for."""
         ends = np.concatenate([[self.low], self.edges, [self.high]])
-        return (ends[:-1] + ends[1:]) / 2
+        middles = (ends[:-1] + ends[1:]) / 2
+        middles[self.flagged[:-1]] = self.shared or ()
+        return middles
+
+    @cached_property
+    def flagged(self) -> np.ndarray:
+        """Cells that have a feature of their own: of shared values, and the last, of missing ones.
+
+        These are the last features of the column.
+        """
+        at = np.searchsorted(self.edges, np.array(self.shared or ()), side="right")
+        return np.append(at, self.n_cells - 1)
+
+    @property
+    def n_flags(self) -> int:
+        """Number of features that are 1 in one cell, and 0 elsewhere."""
+        return 1 + len(self.shared or ())
+
+    def within(self, low: float, high: float) -> "NumberColumn":
+        """Return the column with other bounds; shared values beyond count as the nearer one."""
+        shared = self.shared and tuple(sorted({*np.clip(self.shared, low, high).tolist()}))
+        return NumberColumn(low, high, kind=self.kind, shared=shared)
 
     @property
     def shown(self) -> np.ndarray:
@@ -199,6 +239,11 @@ class Levels(FieldsAlone):
     def n_cells(self) -> int:
         """Number of cells, with those of other and of missing values."""
         return len(self.levels) + 2
+
+    @property
+    def n_flags(self) -> int:
+        """Number of features that are 1 in one cell, and 0 elsewhere: all."""
+        return self.n_cells
 
     @cached_property
     def places(self) -> dict[Any, int]:
@@ -418,9 +463,9 @@ class Expansion(FieldsAlone):
         """Number of features of each column."""
         extra = self.distributions is not None
         return [
-            (self.n_scales(column) + extra) * max(self.n_terms, 1) + 1
-            if isinstance(column, NumberColumn)
-            else column.n_cells
+            (self.n_scales(column) + extra * isinstance(column, NumberColumn))
+            * max(self.n_terms, 1)
+            + column.n_flags
             for column in self.columns
         ]
 
@@ -476,7 +521,9 @@ class Expansion(FieldsAlone):
         of_scale = math.fsum(k ** (-2 * self.decay) for k in range(1, max(self.n_terms, 1) + 1))
         extra = self.distributions is not None
         scales = [
-            (self.n_scales(column) + extra) * of_scale if isinstance(column, NumberColumn) else 1.0
+            (self.n_scales(column) + extra) * of_scale + (column.n_flags > 1)
+            if isinstance(column, NumberColumn)
+            else 1.0
             for column in self.columns
         ]
         squares = math.fsum(max(1.0, scale) for scale in scales) + math.fsum(
@@ -544,11 +591,11 @@ class Expansion(FieldsAlone):
         return [scale[cells] for scale in scales]
 
     def _of_numbers(self, j):
-        table = np.zeros((self.columns[j].n_cells, self.widths[j]))
+        flagged = self.columns[j].flagged
+        flags = np.zeros((self.columns[j].n_cells, flagged.size))
+        flags[flagged, np.arange(flagged.size)] = 1.0
         parts = [cosines(scale, self.n_terms, self.decay) for scale in self._scales(j)]
-        table[:-1, :-1] = np.hstack(parts)
-        table[-1, -1] = 1.0
-        return table
+        return np.hstack([np.pad(np.hstack(parts), [(0, 1), (0, 0)]), flags])
 
     @cached_property
     def low(self) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from skdpdyn.core.columns import TEXT, TYPES, is_date, number_of, shown_date, value_of
 from skdpdyn.core.expansion import Levels
-from skdpdyn.privacy.checks import is_auto, quoted
+from skdpdyn.privacy.checks import is_auto, is_named, quoted
 from skdpdyn.privacy.display import code_span
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.serialization import from_dict, to_dict
@@ -24,6 +24,8 @@ _IS_WHOLE = re.compile(r"-?\d{1,18}").fullmatch
 _CODEBOOK = ["name", "low", "high", "levels"]
 _ARE_PLAIN = float, int, bool, str, type(None)
 _FACTS = "bounds", "categories", "classes", "target_bounds"
+SHARED = "shared"
+"""In place of levels: values that many records share are levels of a column of numbers."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ class Schema:
     bounds : dict, pairs or None, default=None
         Bounds of the columns of numbers, and of dates: text in ISO's form, or dates of any library.
     categories : dict or None, default=None
-        Levels of the other columns.
+        Levels of the other columns, and of numbers ``{"shared": [0, 7688]}``, values that many
+        records share.
     classes : sequence or None, default=None
         Labels of classes.
     target_bounds : tuple (low, high) or None, default=None
@@ -334,10 +337,20 @@ def facts_of(schema: Any) -> dict[str, Any]:
     if isinstance(schema.categories, dict):
         types = schema.types or {}
         facts["categories"] = {
-            key: levels if is_auto(levels) or types.get(key) != TEXT else Levels(levels)
+            key: levels if is_asked(levels) or types.get(key) != TEXT else Levels(levels)
             for key, levels in schema.categories.items()
         }
     return facts
+
+
+def is_asked(fact: Any) -> bool:
+    """Return whether a fact is asked for, and not given."""
+    return is_named(fact, "auto", SHARED)
+
+
+def is_shared(levels: Any) -> bool:
+    """Return whether shared values of a column of numbers are asked for, or given."""
+    return is_named(levels, SHARED) or (isinstance(levels, Mapping) and [*levels] == [SHARED])
 
 
 def types_of(schema: Any) -> dict[Any, str]:
@@ -370,18 +383,18 @@ def said_of(fact: str, given: Any) -> list[str]:
     """Return a report's line on facts of columns that were given; no line where none were."""
     if not isinstance(given, Mapping):
         return [] if given is None or is_auto(given) else [f"the columns' {fact}"]
-    named = ", ".join(code_span(column) for column, value in given.items() if not is_auto(value))
+    named = ", ".join(code_span(column) for column, value in given.items() if not is_asked(value))
     return [f"{fact} of the columns {named}"] * bool(named)
 
 
 def _either(fact, other_fact):
     """Return a fact, or that of another schema where it is open; of columns all that either knows.
 
-    "auto" asks for a fact, and is none.
+    "auto" and "shared" ask for a fact, and are none.
     """
     if isinstance(fact, dict) and isinstance(other_fact, dict):
         return other_fact | {key: _either(one, other_fact.get(key)) for key, one in fact.items()}
-    is_open = fact is None or (is_auto(fact) and other_fact is not None)
+    is_open = fact is None or (is_asked(fact) and other_fact is not None)
     return other_fact if is_open else fact
 
 

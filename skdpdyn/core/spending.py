@@ -249,7 +249,7 @@ class Spending:
         )
 
     def vocabulary(self, name: str, counts: SealedCells, most_levels: int) -> np.ndarray:
-        """Return which levels of columns show: those whose noisy counts reach a public threshold.
+        """Return noisy counts of levels of columns, 0 where they do not reach a public threshold.
 
         Parameters
         ----------
@@ -262,12 +262,14 @@ class Spending:
 
         Returns
         -------
-        ndarray of bool of shape (n_levels,)
+        ndarray of shape (n_levels,)
         """
         record = vocabulary_of(self.shares[name], self.budget, counts.n_columns, most_levels)
-        shows = opened(counts) > 0
-        shows[shows] = self.release(name, counts[shows], record=record).value >= record.threshold
-        return shows
+        shown = np.zeros(opened(counts).shape)
+        occur = opened(counts) > 0
+        noisy = self.release(name, counts[occur], record=record).value
+        shown[occur] = np.where(noisy >= record.threshold, noisy, 0.0)
+        return shown
 
     def quantile(
         self,

@@ -19,7 +19,15 @@ from skdpdyn.core.expansion import NumberColumn, bounds_by_column
 from skdpdyn.core.losses import IDENTITY
 from skdpdyn.core.noise import check_random_state
 from skdpdyn.core.rules import strength_of
-from skdpdyn.core.schema import Schema, apply_schema, check_relations, facts_of, said_of, types_of
+from skdpdyn.core.schema import (
+    Schema,
+    apply_schema,
+    check_relations,
+    facts_of,
+    is_shared,
+    said_of,
+    types_of,
+)
 from skdpdyn.core.spending import Share, Spending, buying, total_of
 from skdpdyn.data.base import Rows
 from skdpdyn.data.files import UnchangedFiles
@@ -340,7 +348,10 @@ def _declared(model, declared, bounds, categories):
     }
     apply_schema(model.set_params(**declared)).set_params(bounds=None)
     bounds = facts.get("bounds") if bounds is None else bounds
-    categories = facts.get("categories") if categories is None else categories
+    if categories is None:
+        categories = facts.get("categories")
+        if isinstance(categories, dict):
+            categories = {key: of for key, of in categories.items() if not is_shared(of)}
     return "auto" if bounds is None else bounds, categories
 
 

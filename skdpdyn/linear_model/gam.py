@@ -114,14 +114,19 @@ class AdditiveModel(PrivateLinearModel):
             public; a column's own categories are not, for ``astype("category")`` collects them from
             the records. None: such columns are refused, and no part of delta is kept for them; nor
             where bounds, levels and types of ``schema`` name all columns. Dates count as days since
-            1970.
+            1970. ``{column: "shared"}`` of a column of numbers buys, as levels, the values that
+            many records share, up to 40: they have effects of their own beside the curve, as an
+            amount of 0 has. ``{column: {"shared": values}}`` gives public ones. Adult at epsilon 10
+            with those of capital gains and losses has an AUC of .921, and .912 without.
         interactions : "auto", int, None or sequence of pairs, default="auto"
             Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
-            numbers, if records are many. Pairs that are named are drawn the finer the fewer they
-            are: California's value at epsilon 10 has an R^2 of .79 with the pair of longitude and
-            latitude alone, and .78 with all. An integer such as 10: at most so many pairs, numeric
-            or categorical, selected privately: those in which the residuals of a model without
-            pairs exceed the noise most, see ``chosen_pairs_``. The selection takes 13 % of mu^2.
+            numbers, if records are many, and from 500 records a column on (2,000 for classes, and
+            at a small epsilon as many more as noise takes) up to ten pairs, numeric or categorical,
+            with a finer resolution. These are selected privately: those in which the residuals of a
+            model without pairs exceed noise and chance most, see ``chosen_pairs_``. The selection
+            takes 13 % of mu^2. An integer such as 10: at most so many selected pairs, and no
+            others. Pairs that are named are drawn the finer the fewer they are: California's value
+            at epsilon 10 has an R^2 of .79 with the pair of longitude and latitude alone.
         monotonic_cst : dict, array-like or None, default=None
             1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
             ``{column: 1}``, or one number a column. The curve that was released is made so by

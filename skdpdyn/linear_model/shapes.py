@@ -157,12 +157,12 @@ def usual_rows(model: Any) -> np.ndarray:
     if std is None:
         return mean
     for column, part in zip(expansion.columns, expansion.slices, strict=False):
-        cells = slice(part.start if isinstance(column, Levels) else part.stop - 1, part.stop)
-        mean[cells] = np.where(mean[cells] < _SEEN * std, 0.0, mean[cells])
+        flags = slice(part.stop - column.n_flags, part.stop)
+        mean[flags] = np.where(mean[flags] < _SEEN * std, 0.0, mean[flags])
         if isinstance(column, NumberColumn) and expansion.n_terms:
-            k = np.arange(part.stop - 1 - part.start) % expansion.n_terms + 1
+            k = np.arange(flags.start - part.start) % expansion.n_terms + 1
             squares = k ** (-2 * expansion.decay) / 2  # of a cosine, the mean's at the most
-            mean[part.start : part.stop - 1] *= squares / (squares + std**2)
+            mean[part.start : flags.start] *= squares / (squares + std**2)
     return mean
 
 

@@ -19,12 +19,13 @@ from skdpdyn.core.columns import (
     intervals_of,
     key_of,
     numbers_in,
+    values_of,
 )
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column, levels_in
-from skdpdyn.core.schema import types_of
+from skdpdyn.core.schema import SHARED, is_asked, is_shared, types_of
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import CodedLabels, StreamedRows
-from skdpdyn.privacy.checks import is_auto, quoted
+from skdpdyn.privacy.checks import as_floats, is_auto, quoted
 from skdpdyn.support.blas import in_threads, threads_of
 from skdpdyn.training.base import quoting_no_records, read_frame
 
@@ -61,8 +62,8 @@ def public_columns(
         What they hold, see `skdpdyn.core.columns.kind_of`; None: all are numbers.
     """
     keys: list[Hashable] = list(range(n_features) if names is None else names)
-    levels = _levels(model, keys)
-    if unknown := [key for key in levels if key not in keys]:
+    levels, shared = _levels(model)
+    if unknown := [key for key in (*levels, *shared) if key not in keys]:
         raise ValueError(
             f"categories name the columns {unknown}, which X does not have: leave them out"
         )
@@ -83,16 +84,24 @@ def public_columns(
     facts |= {key: FLAGS for key, kind in others.items() if kind == FLAG}
     numbers = {key: kind for key, kind in others.items() if kind in (NUMBER, DATE)}
     for key, pair in _bounds(model.bounds, [*numbers], names, n_features).items():
-        open_ = OpenNumbers(-1.0, 1.0, kind=numbers[key])
-        facts[key] = (
-            open_ if np.isnan(pair[0]) else NumberColumn(pair[0], pair[1], kind=numbers[key])
+        column = OpenNumbers(-1.0, 1.0, kind=numbers[key], shared=shared.get(key, ()))
+        facts[key] = column if np.isnan(pair[0]) else column.within(*pair)
+    if wrong := [key for key in shared if key not in numbers]:
+        raise ValueError(
+            f"categories: 'shared' is for columns of numbers, and {wrong} hold others: give "
+            "levels, or bounds of those that are objects and hold numbers"
         )
     return tuple(facts[key] for key in keys)
 
 
 def is_open(column: NumberColumn | Levels) -> bool:
     """Return whether the facts of a column are still to be bought."""
-    return isinstance(column, OpenLevels | OpenNumbers)
+    return isinstance(column, OpenNumbers) or is_counted(column)
+
+
+def is_counted(column: NumberColumn | Levels) -> bool:
+    """Return whether what occurs in a column is still to be bought: levels, or shared values."""
+    return isinstance(column, OpenLevels) or getattr(column, "shared", ()) is None
 
 
 class MostOpen(NamedTuple):
@@ -108,40 +117,58 @@ def most_open(model: Any, n_features: int) -> MostOpen:
         return MostOpen(0, 0)
     bounds = model.bounds
     categories = model.categories
-    named = {key for given in (bounds, categories) if isinstance(given, dict) for key in given}
+    asked = categories if isinstance(categories, dict) else {}
+    shared = {key for key, levels in asked.items() if is_shared(levels)}
+    named = {*asked} - shared | ({*bounds} if isinstance(bounds, dict) else set())
     types = types_of(getattr(model, "schema", None)).items()
     numbers = levels = 0
     if is_auto(bounds) or isinstance(bounds, dict):
         others = named | {key for key, kind in types if kind in (TEXT, FLAG)}
         numbers = max(n_features - len(others), 0)
     if categories is not None:
-        others = named | {key for key, kind in types if kind != TEXT}
-        asked = categories.values() if isinstance(categories, dict) else ()
-        levels = max(n_features - len(others), 0) + sum(map(is_auto, asked))
+        others = named | shared | {key for key, kind in types if kind != TEXT}
+        levels = max(n_features - len(others), 0) + sum(map(is_asked, asked.values()))
     return MostOpen(numbers, levels)
 
 
 def as_parameters(columns: Sequence[NumberColumn | Levels], keys: Iterable[Any]) -> dict[str, Any]:
     """Return columns as the parameters that say the same, which cost nothing; none is open."""
     named = list(zip(keys, columns, strict=True))
-    levels = {key: Levels(column.levels) for key, column in named if isinstance(column, Levels)}
-    bounds = {
-        key: (column.low, column.high) for key, column in named if isinstance(column, NumberColumn)
+    numbers = {key: column for key, column in named if isinstance(column, NumberColumn)}
+    levels: dict[Any, Any] = {
+        key: Levels(column.levels) for key, column in named if isinstance(column, Levels)
     }
+    levels |= {key: {SHARED: column.shared} for key, column in numbers.items() if column.shared}
+    bounds = {key: (column.low, column.high) for key, column in numbers.items()}
     return {"bounds": bounds, "categories": levels}
 
 
-def _levels(model, keys):
-    """Return the levels of columns, by their names; private ones are not known yet."""
+def _levels(model):
+    """Return levels, and shared values, of columns by their names; private ones are not known."""
     categories = model.categories
     if categories is None or is_auto(categories):
-        return {}
+        return {}, {}
     if not isinstance(categories, dict):
         raise ValueError(
             f"categories={quoted(categories)} must be 'auto', None, or a dict of columns and their "
             "public levels; levels that are only in the records count as 'other'"
         )
-    return {key: public_levels(key, levels) for key, levels in categories.items()}
+    levels = {key: of for key, of in categories.items() if not is_shared(of)}
+    shared = {key: _shared(key, of) for key, of in categories.items() if key not in levels}
+    return {key: public_levels(key, of) for key, of in levels.items()}, shared
+
+
+def _shared(key, given):
+    """Return shared values of a column that are given; None: they are bought."""
+    if is_asked(given):
+        return None
+    values = as_floats(values_of(list(given[SHARED])))
+    if not (values.ndim == 1 and values.size <= rules.MOST_SHARED and np.isfinite(values).all()):
+        raise ValueError(
+            f"categories[{key!r}]={quoted(given)} must be 'shared', or {{'shared': values}} of at "
+            f"most {rules.MOST_SHARED} numbers"
+        )
+    return tuple(values.tolist())
 
 
 def public_levels(key: Hashable, levels: Any) -> Levels:
@@ -271,7 +298,7 @@ class FreePairs(NamedTuple):
 
 
 def candidates_of(
-    model: Any, expansion: Expansion, strength: float, n_samples: int
+    model: Any, expansion: Expansion, strength: float, n_samples: int, is_bounded: bool
 ) -> FreePairs | None:
     """Return the pairs of columns that a look chooses from, by public numbers; None: none looks."""
     columns = expansion.columns
@@ -282,8 +309,12 @@ def candidates_of(
     if not (asks or is_auto(model.interactions)) or _lent(model) is not None:
         return None
     pairs = _free_pairs(model, columns)
-    expands = rules.expands(strength, expansion.n_numbers)
-    pays = expands and rules.looks(min(strength, n_samples), len(columns), asks)
+    least = min(strength, n_samples)
+    if asks:
+        pays = least >= rules.LEAST_LOOKED_AT * len(columns)
+    else:
+        pays = rules.looks(least, len(columns), is_bounded)
+    pays &= rules.expands(strength, expansion.n_numbers)
     return FreePairs(pairs, most) if pairs and most and pays else None
 
 
@@ -354,7 +385,9 @@ def _as_lent(model, columns, names):
 def _alike(column, lent):
     if isinstance(column, NumberColumn):
         ends = (column.low, column.high), (getattr(lent, "low", None), getattr(lent, "high", None))
-        return isinstance(lent, NumberColumn) and (is_open(column) or ends[0] == ends[1])
+        if not isinstance(lent, NumberColumn) or column.shared not in (None, lent.shared):
+            return False
+        return isinstance(column, OpenNumbers) or ends[0] == ends[1]
     return column == lent or (is_open(column) and isinstance(lent, Levels))
 
 
@@ -478,11 +511,20 @@ class Table:
     def _numbers(self, take, j):
         return quoting_no_records(numbers_in, take(j), self.columns[j].kind)
 
-    def seen(self, places: Sequence[int]) -> list[tuple[Levels, np.ndarray]]:
-        """Return the levels that occur in columns, which are private, and each row's cell."""
+    def seen(self, columns: dict[int, NumberColumn | Levels]) -> list[tuple[Levels, np.ndarray]]:
+        """Return what occurs in columns, by their number, which is private, and each row's cell.
+
+        These are levels, or numbers within the bounds of the column.
+        """
         ((_, take),) = self._portions(None)
-        self._seen = {j: quoting_no_records(levels_in, take(j)) for j in places}
-        return [*self._seen.values()]
+        found = {}
+        for j, column in columns.items():
+            if isinstance(column, NumberColumn):
+                values = self._numbers(take, j)
+                found[j] = levels_in(np.clip(values, column.low, column.high))
+            else:
+                found[j] = self._seen[j] = quoting_no_records(levels_in, take(j))
+        return [*found.values()]
 
     def coded(self, expansion: Expansion) -> Coded:
         """Return rows as cells of tables."""
@@ -568,10 +610,10 @@ def streamed_table(model: Any, source: StreamedRows) -> tuple[Table, np.ndarray]
     names = source.feature_names
     (n_rows, n_features) = source.shape
     columns = _as_lent(model, public_columns(model, n_features, names, None), names)
-    if any(isinstance(column, OpenLevels) for column in columns):
+    if any(map(is_counted, columns)):
         raise ValueError(
-            "categories='auto': levels are not looked for in rows that are read in order. Pass "
-            "the rows as X and y"
+            "categories='auto' or 'shared': levels are not looked for in rows that are read in "
+            "order. Pass the rows as X and y"
         )
     targets = [y.values[y.codes] if isinstance(y, CodedLabels) else y for _, y in source.portions()]
     n_read = sum(map(len, targets))
@@ -588,6 +630,16 @@ def _of_source(source, _):
         first += len(X)
 
 
-def kept(column: Levels, shown: np.ndarray) -> Levels:
-    """Return a column of those levels that show: others are "other"."""
-    return Levels(tuple(compress(column.levels, shown)))
+def kept(
+    column: NumberColumn | Levels, levels: Levels, counts: np.ndarray
+) -> NumberColumn | Levels:
+    """Return a column of those levels whose counts are not 0: others are "other".
+
+    Of numbers the commonest are shared values; others are on its curve.
+    """
+    if isinstance(column, Levels):
+        return Levels(tuple(compress(levels.levels, counts)))
+    commonest = np.argsort(-counts, kind="stable")[: rules.MOST_SHARED]
+    return replace(
+        column, shared=tuple(float(levels.levels[k]) for k in np.sort(commonest) if counts[k])
+    )

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from skdpdyn.core import rules
 from skdpdyn.core.columns import DATE
-from skdpdyn.core.expansion import Expansion, NumberColumn
+from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.sealed import Noisy
 from skdpdyn.core.spending import Share, Spending, vocabulary_of
 from skdpdyn.data.base import Rows
@@ -241,7 +241,7 @@ class TableBounds(Fact):
         pairs = np.array([widened(pair, self.room) for pair in pairs.tolist()])
         pairs = _in_whole_days(pairs, [columns[j].kind for j in self.places])
         for j, (low, high) in zip(self.places, pairs.tolist(), strict=True):
-            columns[j] = NumberColumn(low, high, kind=columns[j].kind)
+            columns[j] = columns[j].within(low, high)
         return replace(facts, columns=tuple(columns))
 
     def _counts(self, reading, count):
@@ -260,9 +260,9 @@ class TableBounds(Fact):
 
 @dataclass(frozen=True, eq=False)
 class ColumnLevels(Fact):
-    """Levels of columns, by noisy counts of those that occur.
+    """Levels of columns, and shared values of numbers, by noisy counts of those that occur.
 
-    Which levels have counts is private: see `skdpdyn.privacy.Vocabulary`.
+    Which of them have counts is private: see `skdpdyn.privacy.Vocabulary`.
     """
 
     places: Sequence[int]
@@ -274,19 +274,19 @@ class ColumnLevels(Fact):
 
     def buy(self, reading, facts, spending):
         """See `Fact.buy`: the levels that stand out."""
-        seen = reading.X.seen(self.places)
+        seen = reading.X.seen({j: facts.columns[j] for j in self.places})
         expansion = Expansion(tuple(column for column, _ in seen), 0, 0.0)
         cells = Coded(np.column_stack([places for _, places in seen]), expansion)
         ends = expansion.starts[1:]
         # no level, and missing
         counts = reading.rows(X=cells).cell_counts().without([*ends - 2, *ends - 1])
         most_levels = 1 if reading.persons is None else reading.most_rows
-        shows = spending.vocabulary(LEVELS, counts, most_levels)
+        noisy = spending.vocabulary(LEVELS, counts, most_levels)
         columns = list(facts.columns)
-        for j, (column, _), shown in zip(
-            self.places, seen, np.split(shows, ends[:-1]), strict=True
+        for j, (levels, _), shown in zip(
+            self.places, seen, np.split(noisy, ends[:-1]), strict=True
         ):
-            columns[j] = kept(column, shown)
+            columns[j] = kept(columns[j], levels, shown)
         return replace(facts, columns=tuple(columns))
 
     def records(self, shares, budget, most_rows):

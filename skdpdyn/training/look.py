@@ -58,8 +58,9 @@ class Look(Part):
         gains = []
         if pairs:
             sums = _bought_sums(first, [(sides[i], sides[j]) for i, j in pairs], spending)
+            spread = request.n_samples * _mean_square(first)
             for total, (i, j) in zip(sums.value, pairs, strict=True):
-                chance, gain = energy(total, sums.std, sides[i].parts, sides[j].parts)
+                chance, gain = energy(total, sums.std, sides[i].parts, sides[j].parts, spread)
                 gains.append(gain * (chance * len(pairs) < rules.FALSE_PAIRS))
         _take(_strongest(first, pairs, np.array(gains)), learning)
 
@@ -149,19 +150,29 @@ def _bought_sums(
 ) -> Noisy:
     """Buy the sums of residuals in the cells of each pair: a list of (n_outputs, size, size)."""
     objective = first.plan.objective
-    limit = residual_bound(objective) if first.plan.request.bounded else rules.LOOK_LIMIT
     shapes = [(one.parts.size, other.parts.size) for one, other in sides]
     sizes = [n * m for n, m in shapes]
     places = [
         one.places * m + other.places for (one, other), (_, m) in zip(sides, shapes, strict=True)
     ]
     rows: Any = first.rows
-    sealed = RowTally.of(rows).signed(_residuals(first), limit, places, sizes)
+    sealed = RowTally.of(rows).signed(_residuals(first), _limit(first), places, sizes)
     value, std = spending.release(RESIDUALS, sealed)
     by_pair = np.split(value.reshape(objective.n_outputs, -1), np.cumsum(sizes)[:-1], axis=1)
     return Noisy(
         [sums.reshape(-1, *shape) for sums, shape in zip(by_pair, shapes, strict=True)], std
     )
+
+
+def _limit(first: Learning) -> float:
+    """Return the bound on residuals."""
+    request = first.plan.request
+    return residual_bound(first.plan.objective) if request.bounded else rules.LOOK_LIMIT
+
+
+def _mean_square(first: Learning) -> float:
+    """Return the largest mean square of residuals within their bound: of classes p (1 - p)."""
+    return _limit(first) ** 2 * (0.25 if first.plan.request.bounded else 1.0)
 
 
 def _residuals(first: Learning) -> np.ndarray:
@@ -183,13 +194,15 @@ def _residuals(first: Learning) -> np.ndarray:
 
 
 class Energy(NamedTuple):
-    """How likely noise has so much, and how much a term for each cell gains, about."""
+    """How likely noise and chance have so much, and how much a term for each cell gains, about."""
 
     chance: float
     gain: float
 
 
-def energy(sums: np.ndarray, std: float, parts: np.ndarray, others: np.ndarray) -> Energy:
+def energy(
+    sums: np.ndarray, std: float, parts: np.ndarray, others: np.ndarray, spread: float = 0.0
+) -> Energy:
     """Return how much noisy sums in the cells of two columns say beyond each of them.
 
     Parameters
@@ -200,6 +213,8 @@ def energy(sums: np.ndarray, std: float, parts: np.ndarray, others: np.ndarray) 
         Deviation of their noise.
     parts, others : ndarray
         Parts of the records in the cells of both columns; rare cells count nowhere.
+    spread : float, default=0.0
+        Variance that the chance of the sample gives to the sum over all records.
 
     Returns
     -------
@@ -215,19 +230,29 @@ def energy(sums: np.ndarray, std: float, parts: np.ndarray, others: np.ndarray) 
     (True, 972.0)
     """
     turned = []
+    of_sides = []
     for part in (parts, others):
         seen = part * (part > rules.LEAST_PART)
         seen = seen / max(float(seen.sum()), rules.LEAST_PART)
         turned.append(((seen > 0) * np.eye(part.size)) - np.outer(seen, seen > 0))
-    grams = [matrix @ matrix.T for matrix in turned]
-    expected = len(sums) * np.prod([np.trace(gram) for gram in grams])
+        of_sides.append((turned[-1] @ turned[-1].T, turned[-1] * seen @ turned[-1].T))
+    # covariances of noise and of chance: each is the product of one of each side
+    kinds = [*zip((std**2, spread), *of_sides, strict=True)]
+    expected = len(sums) * sum(size * np.trace(a) * np.trace(b) for size, a, b in kinds)
     if not expected > 0:
         return Energy(1.0, 0.0)
-    variance = 2 * len(sums) * np.prod([np.sum(gram**2) for gram in grams])
-    left = float(np.sum((turned[0] @ sums @ turned[1].T) ** 2)) / std**2
+    variance = (
+        2
+        * len(sums)
+        * sum(
+            size * other * np.sum(a * c) * np.sum(b * d)
+            for (size, a, b), (other, c, d) in product(kinds, repeat=2)
+        )
+    )
+    left = float(np.sum((turned[0] @ sums @ turned[1].T) ** 2))
     # a sum of squares of normals, about a gamma law
     chance = gammaincc(expected**2 / variance, left * expected / variance)
-    gain = (left - expected) * std**2 / (np.sum(parts**2) * np.sum(others**2))
+    gain = (left - expected) / (np.sum(parts**2) * np.sum(others**2))
     return Energy(float(chance), max(float(gain), 0.0))
 
 
@@ -256,7 +281,7 @@ def _alike(first: Learning) -> np.ndarray:
     values, vectors = np.linalg.eigh(row_map.weights.T @ row_map.weights * row_map.radius**2)
     moment = (vectors * np.maximum(1 / values - 1, 0.0)) @ vectors.T
     lowest = {
-        j: expansion.slices[j].stop - 1 - max(expansion.n_terms, 1)
+        j: expansion.slices[j].stop - column.n_flags - max(expansion.n_terms, 1)
         for j, column in enumerate(expansion.columns)
         if not isinstance(column, Levels)
     }

@@ -67,7 +67,8 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
     if family.expand is not None:
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = family.expand(model, facts.columns, form.columns is not None, strength)
-        candidates = candidates_of(model, expansion, strength, n_samples)
+        is_bounded = math.isfinite(loss.lipschitz)
+        candidates = candidates_of(model, expansion, strength, n_samples, is_bounded)
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
             conditioning = FittedConditioning(_as_they_are(n_features, expansion.row_norm))

@@ -14,7 +14,7 @@ from skdpdyn.core import rules
 from skdpdyn.core.columns import DATE, FLAG, TEXT, shown_date
 from skdpdyn.core.expansion import Levels, NumberColumn, bounds_by_column
 from skdpdyn.core.noise import Generator
-from skdpdyn.core.schema import Schema
+from skdpdyn.core.schema import SHARED, Schema
 from skdpdyn.core.spending import ROUNDS_DOWN, Share, Spending, planned, vocabulary_of
 from skdpdyn.exceptions import CalibrationError
 from skdpdyn.privacy import Budget
@@ -23,10 +23,10 @@ from skdpdyn.privacy.calibration import check_shape
 from skdpdyn.privacy.checks import is_auto
 from skdpdyn.training.additive import (
     FLAGS,
-    OpenLevels,
     OpenNumbers,
     as_parameters,
     counted_columns,
+    is_counted,
     most_open,
 )
 from skdpdyn.training.facts import (
@@ -214,6 +214,7 @@ def schema_of(model: Any, facts: Facts, parameter: str, names: Any = None) -> Sc
     named = dict(zip(names, columns, strict=False))
     numbers = {key: column for key, column in named.items() if isinstance(column, NumberColumn)}
     levels = {key: column for key, column in named.items() if isinstance(column, Levels)}
+    shared = {key: {SHARED: column.shared} for key, column in numbers.items() if column.shared}
     kinds = {key: column.kind for key, column in numbers.items()}
     kinds |= {key: FLAG if column == FLAGS else TEXT for key, column in levels.items()}
     if facts.kinds is not None:
@@ -223,7 +224,7 @@ def schema_of(model: Any, facts: Facts, parameter: str, names: Any = None) -> Sc
     dates = {key: tuple(map(shown_date, ends[key])) for key in ends if kinds[key] == DATE}
     return Schema(
         bounds=ends | dates or None,
-        categories={key: column.levels for key, column in levels.items()} or None,
+        categories={key: column.levels for key, column in levels.items()} | shared or None,
         types=kinds or None,
         **{parameter: target},
     )
@@ -277,7 +278,7 @@ def _with_columns(model, form, facts, n_features):
 def of_open_columns(columns: Any, room: float = 1.0) -> tuple[Fact, ...]:
     """Return the buyers of open facts of the columns of a table, and of ranges with some room."""
     numbers = [j for j, column in enumerate(columns) if isinstance(column, OpenNumbers)]
-    levels = [j for j, column in enumerate(columns) if isinstance(column, OpenLevels)]
+    levels = [j for j, column in enumerate(columns) if is_counted(column)]
     return (TableBounds(numbers, room),) * bool(numbers) + (ColumnLevels(levels),) * bool(levels)
 
 
