@@ -172,21 +172,21 @@ def prediction_interval(
 ) -> PredictionInterval:
     """Buy intervals for new records, at a cost of at most (epsilon, delta).
 
-    Nine noisy counts of a halving find a conformal quantile of the distances of targets from their
-    predictions: of a model of one number abs(y - prediction); of a `PrivateQuantileRegressor` of
-    several quantiles abs(y - middle) over half the distance of the lowest and the highest. A record
-    moves each count by 1.
+    A bisection with nine noisy counts finds a conformal quantile of the scores of records. For a
+    model that predicts one number, a score is abs(y - prediction). For a `PrivateQuantileRegressor`
+    with several quantiles, it is abs(y - m) / w, where m is the middle between the lowest and the
+    highest predicted quantile and w half of their distance. A record moves each count by 1.
 
-    If these records and a new one are exchangeable, and the model was fitted to others, the
-    interval of the new one holds its target with a probability of at least ``coverage``, over
-    records, new record and noise, whatever their law, ties included. This is no promise for each
-    row, group or model by itself. It is why weighted records, and persons with several rows, are
-    refused.
+    If these records and a new record are exchangeable, and the model was fitted to other records,
+    the interval of the new record contains its target with probability at least ``coverage``. The
+    probability is over these records, the new record and the noise; it holds for every
+    distribution, also with ties. It does not hold for each row, group or model separately. Because
+    exchangeability is needed, weighted records and persons with several rows are refused.
 
-    Each record is in one of the two releases only, so both may spend the whole epsilon, and
-    together they cost the larger of their costs: ``total_privacy(model, interval, disjoint=True)``.
-    Split by place, before records are looked at: not by a column, and not stratified, for a record
-    that is replaced would change its part.
+    Model and interval use different records, so each may spend the whole epsilon, and their total
+    cost is the larger of the two: ``total_privacy(model, interval, disjoint=True)``. Split records
+    by row number, before looking at them. Do not split by the values of a column and do not
+    stratify: a record that is replaced would then move to the other part.
 
     Parameters
     ----------

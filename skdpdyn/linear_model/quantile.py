@@ -128,21 +128,22 @@ class _FamilyOfQuantile:
 class PrivateQuantileRegressor(PrivateLinearRegressor):
     """Linear regression of a quantile under (epsilon, delta)-differential privacy.
 
-    Minimises ``mean of pinball losses + (alpha/2) |theta|^2`` by noisy gradient descent, and then
-    moves the intercept to the quantile of residuals, which six noisy counts find. The kink of the
-    loss is smoothed, so that gradients have a slope that is known. Where rows are mapped and
-    records are many, this is over half of the targets' scale to either side at first, and less and
-    less step by step; elsewhere over a twentieth. No table of standard errors is known for it: the
-    curvature of its loss is the density of targets at the quantile.
+    Minimises ``mean of pinball losses + (alpha/2) |theta|^2`` by noisy gradient descent. The
+    intercept is then shifted by the quantile of the residuals, which is found with six noisy
+    counts. The kink of the loss is smoothed, so that its second derivative has a known bound. Where
+    rows are mapped and records are many, this is over half of the targets' scale to either side at
+    first, and less and less step by step; elsewhere over a twentieth. No table of standard errors
+    is known for it: the curvature of its loss is the density of targets at the quantile.
 
     Parameters
     ----------
     quantile : float or sequence of float, default=0.5
         The part of the targets that is to lie below the prediction, in (0, 1). 0.5: the median.
-        Several different ones are learnt in one fit: its noise is that of one whose clip is the
-        root of the largest sum of q^2 over the lowest quantiles and (1 - q)^2 over all others,
-        1.034 for .1, .5 and .9, where one of .9 has .9. The cost is then that of composition.
-        Predictions are sorted, so that none crosses another, and the score is a mean.
+        Several different quantiles are learnt in one fit. The joint gradient of a record is clipped
+        to a norm c, and the noise is proportional to c. Its square is the largest sum of q^2 over
+        the lowest quantiles and (1 - q)^2 over all others: c is 1.034 for .1, .5 and .9, where one
+        quantile of .9 has .9. Only the composition bound holds then. Predictions are sorted, so
+        that quantiles do not cross, and ``score`` is the mean over quantiles.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
         ``data_norm``. "auto": the largest gradient; a smaller one would move the quantile.

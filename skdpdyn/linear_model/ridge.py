@@ -64,23 +64,24 @@ class PrivateRidge(PrivateLinearRegressor):
     shorten, training takes few and long steps, and only the composition bound holds. With still
     more (`skdpdyn.core.rules.products_strength`), ``solver="auto"`` takes no steps: it releases the
     sum of products of conditioned rows and targets once, and solves that for coefficients, which
-    costs a fifth of the time. Targets are clipped then, at the distance from their mean that noisy
-    counts of them in octaves show to have the least bias and noise: rare large targets are seen.
+    costs a fifth of the time. Targets are then clipped at a distance from their mean, chosen by
+    noisy counts of targets in octaves for the least squared bias plus variance of the noise, so
+    that rare large targets are taken into account.
 
-    Where rows are mapped and n mu / f is 400 or more, predictions are means: after training 2 to
-    10 % of mu^2 buy by how much they are to move for their sum to be that of the targets, which
-    ``mean_std_`` says how far it may be off.
+    If rows are conditioned and n mu / f is 400 or more, the mean prediction is corrected after
+    training: 2 to 10 % of mu^2 buys a shift after which predictions sum to the sum of the targets.
+    ``mean_std_`` says how far their mean may still be off.
 
     Parameters
     ----------
     loss : {"squared", "huber"}, default="squared"
-        What is learnt. "squared": the mean of targets, as above. "huber": the robust centre that
-        has the least mean of Huber's losses, which are linear from a width on, ``huber_width_``:
-        of symmetric errors the mean, of skewed ones between mean and median, so that predictions
-        do not add up to the targets. The width is half of the quantile of 95 % of distances of
-        targets from their mean, where rows are mapped, elsewhere an eighth of the range of
-        ``target_bounds``. It takes steps alone, and buys no slope and level. A smaller ``clip``
-        lets long rows count less.
+        The loss. "squared": predictions estimate the mean of targets, as above. "huber":
+        predictions minimise the mean of Huber's loss, which is linear for residuals beyond
+        ``huber_width_``. They estimate the mean if errors are symmetric, and a value between mean
+        and median if errors are skewed; predictions then do not add up to the targets. The width is
+        half of the quantile of 95 % of distances of targets from their mean, where rows are mapped,
+        elsewhere an eighth of the range of ``target_bounds``. It takes steps alone, and buys no
+        slope and level. A smaller ``clip`` lets long rows count less.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
         ``data_norm``. "auto": the gradient at a residual of 2.5/d for d columns, intercept

@@ -183,36 +183,35 @@ class PrivacyTotal(Shown):
 def total_privacy(*fitted: Any, disjoint: bool = False, unit: str | None = None) -> Any:
     """Return the cost of several releases together, with a line for each step of a pipeline.
 
-    Ask it of every pipeline: a model knows what it spent itself, and nothing of the steps before.
-    Released models that a fit was given, such as a ``start``, are named: add those of the same
-    people.
+    Call it for every pipeline, because a model knows only what it spent itself, and nothing of the
+    steps before. Released models that a fit was given, such as a ``start``, are listed but not
+    included: pass those of the same people as well.
 
     Parameters
     ----------
     *fitted : fitted estimators, pipelines, searches and guarantees
-        The releases: anything with ``privacy_``, pipelines (the sum of their
-        steps), searches of scikit-learn (as `search_privacy` counts them), guarantees and totals.
-        A function of a ``FunctionTransformer`` that is none of numpy's of single numbers needs your
-        word that it looks at one row at a time, its attribute ``row_wise = True``.
-        A private model may be in a ``FixedThresholdClassifier``, and in a
-        ``TransformedTargetRegressor`` with numpy's functions and ``check_inverse=False``.
-        Which records each was given must not depend on their values, as it does in
-        OneVsOneClassifier and SelfTrainingClassifier: their numbers of records are released too.
-        And none may be given copies of a record, as BaggingClassifier does: k copies count as k
-        records.
+        The releases: anything with ``privacy_``, pipelines (the sum of their steps), searches of
+        scikit-learn (as `search_privacy` counts them), guarantees and totals. The function of a
+        ``FunctionTransformer`` must be a numpy function of single numbers. For any other function,
+        declare that it treats each row separately by setting its attribute ``row_wise = True``. A
+        private model may be in a ``FixedThresholdClassifier``, and in a
+        ``TransformedTargetRegressor`` with numpy's functions and ``check_inverse=False``. The
+        records of a release must not be selected by their values, as in OneVsOneClassifier and
+        SelfTrainingClassifier, because their number is released too. Nor may a release be given
+        copies of a record, as in BaggingClassifier: k copies count as k records.
     disjoint : bool, default=False
-        Whether each of them, and each model that it was given as a ``start`` or the like, is of
-        other records than all the rest. Then a record costs what the worst of them costs. Who is in
-        which part must not depend on the records' values: under "replace_one" a record that is
-        replaced must stay in its part, and where persons are protected, nobody may have rows in
-        two parts. So a model and its `skdpdyn.evaluation.evaluate` on held-out records cost what
-        the dearer of the two costs.
+        Whether the releases, and models that they were given (for example as a ``start``), were
+        computed from disjoint sets of records. The total is then the cost of the most expensive
+        one. Who is in which part must not depend on the records' values: under "replace_one" a
+        record that is replaced must stay in its part, and where persons are protected, nobody may
+        have rows in two parts. So a model and its `skdpdyn.evaluation.evaluate` on held-out records
+        cost what the dearer of the two costs.
     unit : str or None, default=None
-        Whom the total is for. None: whom all of the releases protect. "record": a release that
-        protects persons counts for a record, which has one owner. Under "replace_one" it counts as
-        it is: a record that is replaced keeps its owner, so one person's rows change. Under
-        "add_remove" it counts twice, 2 mu: the person with the record leaves, and comes back
-        without it. See `Guarantee.for_unit` for the proof.
+        The unit that the total protects. None: the common unit of all releases. "record": a release
+        that protects persons counts for a record too, which belongs to one person. Under
+        "replace_one" it counts as it is: a record that is replaced keeps its owner, so one person's
+        rows change. Under "add_remove" it counts twice, 2 mu: the person with the record leaves,
+        and comes back without it. See `Guarantee.for_unit` for the proof.
 
     Returns
     -------

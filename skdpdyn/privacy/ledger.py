@@ -48,10 +48,11 @@ class Ledger(Shown):
     been drawn, until someone cancels it by name. The cancellation is noted; no line is ever erased.
 
     Several processes may write at once. They take turns by locks on the folder and on the file, and
-    each adds a line, with its length and a checksum of all lines up to it. What a process that dies
-    has written of a line is dropped. Checksums detect damage and edits by hand. (They do not detect
-    an edit with new checksums, or an old copy: protect the file as you protect accounts.) The file
-    ``path + ".begun"`` says that there is a ledger, so that one that disappears is not begun again.
+    each adds a line, with its length and a checksum of all lines up to it. If a process dies while
+    it writes a line, the incomplete line is dropped. Checksums detect damage and edits by hand.
+    (They do not detect an edit with new checksums, or an old copy: protect the file as you protect
+    accounts.) The file ``path + ".begun"`` records that the ledger was created, so that a ledger
+    whose file is missing is not started again.
 
     Parameters
     ----------
@@ -66,9 +67,9 @@ class Ledger(Shown):
         Whom the cap protects: "record", or the unit of the fits' groups, such as "person". It is
         fixed with the cap. None: as the file says; of a new one "record".
     filter : {"gdp", "renyi"}, Filter or None, default=None
-        What proves the cap where costs are chosen by earlier outcomes, see
-        `skdpdyn.privacy.filters.Filter`. It is fixed with the cap. None: as the file says; of a
-        new one none.
+        The privacy filter that proves the cap if costs are chosen by earlier outcomes, see
+        `skdpdyn.privacy.filters.Filter`. It is fixed with the cap. None: the filter of the file; a
+        new file has none.
 
     Raises
     ------
@@ -81,12 +82,12 @@ class Ledger(Shown):
     -----
     Without a filter, the total is the composition of all entries. It holds if the data and queries
     of later entries depend on earlier releases, but their costs do not. If costs depend on earlier
-    releases too, whether a fit is made at all, say, open the file with a filter: the cap is then
-    the guarantee, and the total of the moment is none. ``filter="gdp"`` costs nothing where all
-    costs are Gaussian, the default of the estimators.
+    releases too, for example whether a fit is made at all, open the file with a filter: the cap is
+    then the guarantee, and the total so far is not. ``filter="gdp"`` costs nothing where all costs
+    are Gaussian, the default of the estimators.
 
-    What a unit is charged with is the sum of the entries on everybody and, for each partition, of
-    the dearest part; and of the entries at the dearest date. The cap holds that sum.
+    The ledger charges for the worst-off unit: the entries on everybody, for each partition the most
+    expensive part, and the entries at the most expensive date. The cap limits their total.
 
     References
     ----------
@@ -238,11 +239,11 @@ class Ledger(Shown):
             in which part must be public: under "replace_one" a unit that is replaced stays in its
             part; where persons are protected, nobody has rows in two. None: of everybody.
         dates : pair of dates, ISO texts or None, default=None
-            For data that grow: first and last public date of those whom the release is of;
-            ``(None, "2026-03-31")`` are all that were there by then. A unit has one date, which
-            stays when it is replaced; a person's is the first of all rows. It is charged for every
-            release from its date on whose window holds it: the oldest pay for all, and windows,
-            which they leave, save. None: of everybody.
+            For data that grow: first and last public date of those whom the release is of; ``(None,
+            "2026-03-31")`` are all that were there by then. A unit has one date, which stays when
+            it is replaced; a person's is the first of all rows. A unit is charged for every release
+            whose window contains its date. Without windows, the oldest units pay for all releases;
+            with windows, they leave. None: of everybody.
 
         Returns
         -------
