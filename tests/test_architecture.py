@@ -9,7 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -201,14 +201,17 @@ def _dotted(node):
     return None
 
 
-MODULES = {module.name: module for module in map(Module, sorted(PACKAGE.rglob("*.py")))}
+@cache
+def modules():
+    """The files of the package by name: read in the first test that asks, not in every process."""
+    return {module.name: module for module in map(Module, sorted(PACKAGE.rglob("*.py")))}
 
 
 def _module_of(dotted):
     """The module of the package that an imported dotted name is, or lives in."""
-    while dotted not in MODULES:
+    while dotted not in modules():
         dotted = dotted.rpartition(".")[0]
-    return MODULES[dotted]
+    return modules()[dotted]
 
 
 def _is_in(name, package):
@@ -220,12 +223,12 @@ def _is_in_any(name, packages):
 
 
 def each(values):
-    """Hold a law for each value in one test: thousands of cases would take longer than the laws."""
+    """Hold a law for each of ``values()`` in one test: thousands of cases take longer than laws."""
 
     def law(hold):
         def test():
             broken = []
-            for value in values:
+            for value in values():
                 try:
                     hold(value)
                 except (AssertionError, pytest.fail.Exception) as error:
@@ -238,7 +241,7 @@ def each(values):
     return law
 
 
-each_module = each(MODULES.values())
+each_module = each(lambda: modules().values())
 
 
 @each_module
@@ -252,7 +255,7 @@ def test_every_module_has_a_number(module):
 
 def test_the_top_level_is_small():
     """Twenty files and folders of source: what else there is has a room."""
-    entries = {name.split(".")[1] for name in MODULES if "." in name} | {"__init__"}
+    entries = {name.split(".")[1] for name in modules() if "." in name} | {"__init__"}
     assert len(entries) <= 20, sorted(entries)
 
 
@@ -277,7 +280,7 @@ def test_files_that_are_trusted_import_no_others():
     page = (PACKAGE.parent / "doc" / "trust.rst").read_text(encoding="utf-8")
     default, _ = page.split(".. list-table:: Beyond a default fit")
     listed = {name for name in re.findall(r"``([\w/]+\.py)``", default) if "tests/" not in name}
-    paths = {module.path: module for module in MODULES.values()}
+    paths = {module.path: module for module in modules().values()}
     reached = {
         _module_of(name).path
         for path in listed
@@ -295,8 +298,8 @@ def _room(name):
 
 @pytest.mark.smoke
 def test_no_circle_of_rooms():
-    rooms = {_room(name): set() for name in MODULES if name != "skdpdyn"}
-    for module in MODULES.values():
+    rooms = {_room(name): set() for name in modules() if name != "skdpdyn"}
+    for module in modules().values():
         if module.name != "skdpdyn":
             names = [n for _, n in module.imports_at_load() if _is_in(n, "skdpdyn")]
             rooms[_room(module.name)] |= {_room(_module_of(name).name) for name in names}
@@ -305,7 +308,7 @@ def test_no_circle_of_rooms():
     assert not rooms, f"these rooms import each other in a circle, or lean on one: {sorted(rooms)}"
 
 
-@each([m for m in MODULES.values() if _is_in(m.name, "skdpdyn.privacy")])
+@each(lambda: [m for m in modules().values() if _is_in(m.name, "skdpdyn.privacy")])
 def test_privacy_stands_on_its_own(module):
     names = [name for _, name in module.imports()]
     rooms = "skdpdyn.privacy", "skdpdyn.exceptions"
@@ -324,7 +327,7 @@ JUDGES = {"privacy", "accountants", "judge", "least_noise", "most_steps", "calib
 JUDGING = "accountants", "calibration"  # modules
 
 
-@each([m for m in MODULES.values() if _is_in(m.name, "skdpdyn.solvers")])
+@each(lambda: [m for m in modules().values() if _is_in(m.name, "skdpdyn.solvers")])
 def test_who_describes_does_not_judge(module):
     accountants = set(importlib.import_module("skdpdyn.privacy.accountants").__all__)
     for line, name in module.imports():
@@ -390,9 +393,14 @@ def _is_private(name):
 # What base classes of scikit-learn keep to themselves: a call through self would be found only
 # when a release drops it
 BASES = filter(inspect.isclass, vars(sklearn.base).values())
-INHERITED_PRIVATE = {name for base in BASES for name in dir(base) if _is_private(name)}
-NODES = [node for module in MODULES.values() for node in ast.walk(module.tree)]
-INHERITED_PRIVATE -= {node.name for node in NODES if isinstance(node, ast.FunctionDef)}
+INHERITED = {name for base in BASES for name in dir(base) if _is_private(name)}
+
+
+@cache
+def inherited_private():
+    """Private names of scikit-learn's base classes that the package defines no function of."""
+    nodes = (node for module in modules().values() for node in ast.walk(module.tree))
+    return INHERITED - {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
 @each_module
@@ -417,7 +425,7 @@ def test_only_public_names_of_scikit_learn(module):
         dotted = _dotted(node) or f"?.{node.attr}"
         place = f"skdpdyn/{module.path}:{node.lineno} uses {dotted}"
         assert dotted.partition(".")[0] not in local, f"{place}, a private name"
-        assert node.attr not in INHERITED_PRIVATE, (
+        assert node.attr not in inherited_private(), (
             f"skdpdyn/{module.path}:{node.lineno} uses {dotted}, which scikit-learn's base "
             "classes keep private"
         )
@@ -482,7 +490,9 @@ def _defined_in(module):
     return [name for name, one in named if getattr(one, "__module__", None) == module.__name__]
 
 
-def _exported():
+@cache
+def exported():
+    """Every public class and function by its place."""
     objects = {}
     for module in map(importlib.import_module, PUBLIC_MODULES):
         public = [name for name in _defined_in(module) if not name.startswith("_")]
@@ -499,10 +509,11 @@ def _is_ours(member):
     return inspect.isroutine(function) and _is_in(function.__module__ or "", "skdpdyn")
 
 
-def _documented():
+@cache
+def documented():
     """Every public class, function, method and property that the package defines."""
     objects = {}
-    for module in map(importlib.import_module, MODULES):
+    for module in map(importlib.import_module, modules()):
         for name in _defined_in(module):
             value = getattr(module, name)
             if name.startswith("_") or not (inspect.isclass(value) or inspect.isroutine(value)):
@@ -515,10 +526,6 @@ def _documented():
                     f"{prefix}.{n}": member for n, member in members.items() if _is_ours(member)
                 }
     return objects
-
-
-EXPORTED = _exported()
-DOCUMENTED = _documented()
 
 
 def _sections(docstring):
@@ -570,9 +577,9 @@ def _is_abstract(value):
     return any(getattr(member, "__isabstractmethod__", False) for member in vars(value).values())
 
 
-@each(DOCUMENTED)
+@each(documented)
 def test_docstring_agrees_with_signature(name):
-    value = DOCUMENTED[name]
+    value = documented()[name]
     docstring = (value.fget if isinstance(value, property) else value).__doc__
     # by dataclass
     generated = inspect.isclass(value) and docstring and docstring.startswith(f"{value.__name__}(")
@@ -589,10 +596,10 @@ def _entries(docstring, title):
     return {" ".join(entry.split()) for entry in re.split(r"^(?=\S)", section, flags=re.MULTILINE)}
 
 
-@each([name for name in EXPORTED if "linear_model" in name])
+@each(lambda: [name for name in exported() if "linear_model" in name])
 def test_a_docstring_does_not_repeat_what_bases_describe(name):
     """`skdpdyn.training.base.described` adds it, so that each text has one place."""
-    value = EXPORTED[name]
+    value = exported()[name]
     if not (inspect.isclass(value) and issubclass(value, PrivateLinearModel)):
         return
     own = ast.get_docstring(ast.parse(inspect.getsource(value)).body[0])
@@ -602,9 +609,9 @@ def test_a_docstring_does_not_repeat_what_bases_describe(name):
         assert not (_entries(own, title) & repeated) - {""}, name
 
 
-@each(EXPORTED)
+@each(exported)
 def test_exported_name_is_documented_in_full(name):
-    value = EXPORTED[name]
+    value = exported()[name]
     sections = _sections(value.__doc__ or "")
     if inspect.isclass(value) and (_is_abstract(value) or issubclass(value, Exception)):
         return
@@ -666,7 +673,7 @@ def test_editors_see_what_is_loaded_lazily():
     """Types are marked as there, and what type checkers import is what the package offers."""
     assert (PACKAGE / "py.typed").exists()
     seen = {}
-    for node in MODULES["skdpdyn"].tree.body:
+    for node in modules()["skdpdyn"].tree.body:
         if isinstance(node, ast.If) and node.test.id == "TYPE_CHECKING":
             imported = [(part.module, alias.name) for part in node.body for alias in part.names]
             seen |= {name: f"{module}.{name}" for module, name in imported}
