@@ -537,14 +537,15 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
     x = np.linspace(-1, 1, 30)[:, None]
     binary = classifier(x, x[:, 0] > 0)
     three = classifier(x, np.digitize(x[:, 0], [-0.5, 0.5]))
-    for epsilon in rng.uniform(0.01, 20, 100):
+    numbers = line(x, x[:, 0])
+    for epsilon in rng.uniform(0.01, 20, 50):
         budget = {"epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency}
         square = Fraction(526, 160) if twice == 2 else Fraction(13, 4)
         for model, squares, options in (
             (binary, [7 * twice, 5 * twice], {}),
             (binary, [7 * twice, 12 * twice], {"thresholds": [0.3, 0.6]}),
             (three, [twice, 2], {}),
-            (line(x, x[:, 0]), [square, 3], {"target_bounds": (-1, 1)}),
+            (numbers, [square, 3], {"target_bounds": (-1, 1)}),
         ):
             scales.clear()
             found = evaluate(model, x, model.predict(x), **budget, **options)

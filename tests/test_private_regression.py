@@ -270,12 +270,12 @@ HARD = {
 
 @pytest.mark.parametrize("name", [*KINDS, *HARD])
 def test_what_is_answered_never_falls_with_epsilon(name):
-    """In the mean of eight fits, whose noise is the same but for its size."""
+    """In the mean of five fits, whose noise is the same but for its size."""
     kind, rows, options = HARD.get(name, (name, X, {}))
     grid = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e4]
     options |= {"delta": 1e-7}
     tables = (
-        [table(kind, rows, epsilon=of, random_state=seed, **options)[1] for seed in range(8)]
+        [table(kind, rows, epsilon=of, random_state=seed, **options)[1] for seed in range(5)]
         for of in grid
     )
     found = [np.mean([one.answered for one in of]) for of in tables]
@@ -324,10 +324,11 @@ def test_a_plan_solves_for_the_least_that_is_enough(name):
     ).points
     assert found.answered >= 0.95
     assert found.width <= 1.5
-    free = PrivateLogisticRegression(weight_bounds=(1, 2))  # is planned of rows alike
-    (any_width,) = plan_table(free, solve_for=name, **shape, **asked).points
-    assert any_width.answered >= 0.95
-    assert getattr(any_width, name) <= getattr(found, name)
+    if name == "epsilon":
+        free = PrivateLogisticRegression(weight_bounds=(1, 2))  # is planned of rows alike
+        (any_width,) = plan_table(free, solve_for=name, **shape, **asked).points
+        assert any_width.answered >= 0.95
+        assert any_width.epsilon <= found.epsilon
     shape[name] = type(getattr(found, name))(getattr(found, name) / 2)
     (half,) = plan_table(PrivateLogisticRegression(), **shape, **asked).points
     assert half.answered < 0.95 or half.width > 1.5

@@ -27,6 +27,7 @@ from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import check_report, composition
+from skdpdyn.solvers import DPSGD
 from skdpdyn.training import fit
 from skdpdyn.training.purchase import Purchase, parameters_of
 
@@ -143,7 +144,7 @@ def test_equal_rows_are_divided_by_their_number_not_by_that_of_persons(most):
     assert log_loss(y, model.predict_proba(rows)[:, 1]) < best + 0.006
 
 
-@pytest.mark.parametrize("solver", ["dp_sgd", "noisy_sgd", "objective_perturbation"])
+@pytest.mark.parametrize("solver", [DPSGD(n_steps=3), "noisy_sgd", "objective_perturbation"])
 def test_releases_that_are_not_gaussian_buy_no_facts(solver):
     """The facts are named, all of them, before anything is released; given ones need no noise."""
     model = PrivateLogisticRegression(3.0, solver=solver, bounds={0: (-1, 1)})
