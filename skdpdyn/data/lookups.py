@@ -10,6 +10,7 @@ A sum has one order, whatever the number of rows. Compiled code adds many rows, 
 same to the bit where none is on disk.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -77,6 +78,26 @@ class CellTables:
         alone = self.alone[:, codes + starts[:-1]]
         of_pairs = self.of_pairs[:, codes[:, i] * stride + codes[:, j] + first]
         return np.concatenate([alone, of_pairs], axis=2)
+
+    def one_by_one(self, codes: np.ndarray, starts: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield the same numbers of many rows, of shape (n_tables, n_rows): a table in the cache.
+
+        ``codes`` are of shape (n_columns, n_rows) here.
+        """
+        for first, of_column in zip(starts[:-1], codes, strict=True):
+            yield self.alone.take(of_column + first, axis=1)
+        for i, j, first, stride in self.pairs.tolist():
+            yield self.of_pairs.take(codes[i] * stride + codes[j] + first, axis=1)
+
+    def sums(self, codes: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Return the sums of the numbers of rows, to the bit as kernels add them."""
+        if codes.shape[1] <= _FEW:
+            return _sums(self.each(codes.T, starts))
+        numbers = self.one_by_one(codes, starts)
+        total = next(numbers)
+        for of_term in numbers:
+            total += of_term
+        return total
 
 
 class Lookups:
@@ -262,8 +283,8 @@ class Lookups:
         n_rows = codes.shape[1]
         out = np.empty((n_rows, len(self.constants)))
         if not self._are_ready(n_rows):
-            for part in _parts(n_rows, _IN_CACHE):
-                cells = codes[:, part].T.astype(np.intp)
+            for part in _parts(n_rows, AT_ONCE):
+                cells = codes[:, part].astype(np.intp)
                 out[part] = (self._factors(cells) * self._sums_of_terms(cells)).T
             return out + self.constants
 
@@ -280,18 +301,23 @@ class Lookups:
 
     def _sums_of_terms(self, cells):
         """Return the sums of terms to the bit by numpy, of shape (n_outputs, n_rows)."""
-        sums = _sums((self.terms or self.alone).each(cells, self._starts))
+        sums = (self.terms or self.alone).sums(cells, self._starts)
         if self.dots is None:
             return sums
         low, factors, sides, weights, shift = self.dots
-        v = self._multiplied(cells, low, factors, sides)
-        return sums + (np.stack([_sums(v * of_output) for of_output in weights]) - shift[:, None])
+        for part in _parts(cells.shape[1], _IN_CACHE):
+            v = self._multiplied(cells[:, part], low, factors, sides)
+            sums[:, part] += [
+                np.add.accumulate(v * of_output[:, None])[-1] - less
+                for of_output, less in zip(weights, shift, strict=True)
+            ]
+        return sums
 
     def _multiplied(self, cells, low, factors, sides):
-        """Return products of numbers of two columns' cells."""
+        """Return products of numbers of two columns' cells, of shape (n_products, n_rows)."""
         column, inside = factors.T
-        of_rows = low[cells[:, column] + self._starts[column], inside]
-        return of_rows[:, sides[:, 0]] * of_rows[:, sides[:, 1]]
+        of_rows = low[cells[column] + self._starts[column, None], inside[:, None]]
+        return of_rows[sides[:, 0]] * of_rows[sides[:, 1]]
 
     def each(self, codes: np.ndarray) -> np.ndarray:
         """Return the contribution of each term, less that at the centre.
@@ -309,19 +335,26 @@ class Lookups:
         n_terms = len(expansion.columns) + len(expansion.pairs)
         out = np.empty((codes.shape[1], len(self.constants), n_terms))
         ready = self._are_ready(len(out))
-        for part in _parts(len(out), AT_ONCE if ready else _IN_CACHE):
-            cells = codes[:, part].T.astype(np.intp)
+        for part in _parts(len(out), AT_ONCE):
+            cells = codes[:, part].astype(np.intp)
             if ready:
                 turned = np.ascontiguousarray(codes[:, part], dtype=np.uint16)
                 factors = self._factors_of_many(turned)
             else:
                 factors = self._factors(cells)
             if self.terms is None:
-                given = np.ascontiguousarray(cells, dtype=expansion.code_dtype)
-                terms = expansion.terms(given, *self._numbers, factors)
+                given = np.ascontiguousarray(cells.T, dtype=expansion.code_dtype)
+                out[part] = np.moveaxis(expansion.terms(given, *self._numbers, factors), 0, 1)
+            elif len(factors) <= _FEW:
+                terms = self.terms.each(cells.T, self._starts) * factors[:, None]
+                out[part] = np.moveaxis(terms, 0, 1)
             else:
-                terms = self.terms.each(cells, self._starts) * factors[:, None]
-            out[part] = np.moveaxis(terms, 0, 1)
+                terms = np.empty((n_terms, len(self.constants), len(factors)))
+                for term, numbers in zip(
+                    terms, self.terms.one_by_one(cells, self._starts), strict=True
+                ):
+                    np.multiply(numbers, factors, out=term)
+                out[part] = terms.T
         return out
 
     def _are_ready(self, n_rows):
@@ -354,12 +387,14 @@ class Lookups:
     def _factors(self, cells):
         """Return the same factors to the bit by numpy."""
         if self.features is None:
-            squares = _sums(self.squares.each(cells, self._starts))[0]
+            squares = self.squares.sums(cells, self._starts)[0]
         else:
             squares = self._lengths_of_features(cells)
         for low, factors, sides, weights, centre, triangle in self.products:
-            v = self._multiplied(cells, low, factors, sides) * weights - centre
-            squares = squares + _squared_lengths(v, triangle)
+            for part in _parts(cells.shape[1], _IN_CACHE):
+                v = self._multiplied(cells[:, part], low, factors, sides)
+                v = v * weights[:, None] - centre[:, None]
+                squares[part] += _squared_lengths(v, triangle)
         return self._shortened(squares)
 
     def _lengths_of_features(self, cells):
@@ -367,8 +402,12 @@ class Lookups:
         widths = np.diff(ends, prepend=0)
         of_column = np.repeat(np.arange(len(ends)), widths)
         inside = np.arange(ends[-1]) - np.repeat(ends - widths, widths)
-        places = (firsts + cells * widths)[:, of_column] + inside
-        return _squared_lengths(features[places], triangle)
+        squares = np.empty(cells.shape[1])
+        for part in _parts(cells.shape[1], _IN_CACHE):
+            of_cells = firsts[:, None] + cells[:, part] * widths[:, None]
+            places = of_cells[of_column] + inside[:, None]
+            squares[part] = _squared_lengths(features[places], triangle)
+        return squares
 
     def _shortened(self, squares):
         return self._norm / np.sqrt(np.maximum(squares, self._norm**2))
@@ -401,14 +440,14 @@ def _triangle(row_map, block):
 
 
 def _squared_lengths(v, triangle):
-    """Return the squared length of each row of ``v`` times a triangle, in the order of kernels."""
-    if len(v) <= _VERY_FEW:
-        turned = _sums(v[:, None, :] * triangle)
+    """Return squared lengths of columns of ``v`` times a triangle, in the order of kernels."""
+    if v.shape[1] <= _VERY_FEW:
+        turned = _sums(v.T[:, None, :] * triangle).T
     else:
-        turned = np.zeros((len(v), len(triangle)))
+        turned = np.zeros((len(triangle), v.shape[1]))
         for p, of in enumerate(triangle.T):
-            turned[:, : p + 1] += v[:, p, None] * of[: p + 1]
-    return _sums(turned * turned)
+            turned[: p + 1] += of[: p + 1, None] * v[p]
+    return np.add.accumulate(turned * turned)[-1]
 
 
 def _of_columns(expansion, weights, centres):
