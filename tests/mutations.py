@@ -1342,6 +1342,12 @@ MUTATIONS = [
         "tests/test_additive.py -k importances",
     ),
     Mutation(
+        "R^2 leaves out what rows lose with their weight",
+        "factor = 1 - self.lost + more",
+        "factor = 1.0",
+        "tests/test_private_regression.py -k far_rows",
+    ),
+    Mutation(
         "the limit of errors of an evaluation is the largest of the records",
         "limit = limit_of(LIMITS, errors, high - low, _TAIL, owned, spending, total)",
         "limit = float(errors.max())",

@@ -237,6 +237,22 @@ def test_intervals_cover(kind):
     assert np.all(covered >= 25), covered
 
 
+def test_explained_variance_is_that_of_far_rows_too():
+    """Of Student's t, 3 degrees; a mean of six tables, which rows as they weigh put .06 lower."""
+    rng = np.random.default_rng(5)
+    found = []
+    for seed in range(6):
+        rows = rng.standard_t(3, size=(20_000, 4)).clip(-15, 15)
+        signal = rows @ [0.3, -0.2, 0.1, 0.3]
+        target = signal + np.std(signal) * rng.normal(size=20_000)
+        model = PrivateRidge(target_bounds=(-8, 8))
+        options = {"bounds": (-15, 15), "random_state": seed}
+        _, one = private_regression(model, rows, target, epsilon=1.0, **options)
+        found.append(one.rsquared)
+        assert abs(one.rsquared - 0.5) < 4 * one.rsquared_std_err
+    assert np.mean(found) == pytest.approx(0.5, abs=0.025)
+
+
 # --- not enough information -----------------------------------------------------------------------
 
 

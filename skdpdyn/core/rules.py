@@ -32,6 +32,7 @@ MOST_BIAS = 0.25  # of what is beyond it, over the deviation of the last gradien
 START_SHARE = 0.01
 LIMIT_SHARE = 0.006
 DISPERSION_SHARE = 0.03
+LEFT_OUT_SHARE = 0.03
 SCORES_SHARE = 0.15
 GRADIENT_SHARES = (0.03, 0.045, 0.075, 0.15, 0.45)
 CURVATURE_SHARES = (0.025, 0.025, 0.025, 0.05, 0.125)

@@ -106,6 +106,10 @@ class ScoredRows:
         """Return the sum of the parts of their weight that rows lose: by lengths, and by these."""
         return self.tally.sum(1 - self._kept_weight * weights)
 
+    def lost_of(self, numbers: np.ndarray) -> Sealed:
+        """Return the sum of numbers times the parts of their weight that rows lose, at most 1."""
+        return self.tally.sum((1 - self._kept_weight) * numbers)
+
     def gradient(self, terms: np.ndarray, limit: float, theta: np.ndarray) -> Sealed:
         """Return the sum of products of terms, cut to a norm of ``limit``, and rows."""
         total = np.zeros(theta.shape)

@@ -17,6 +17,7 @@ from skdpdyn.core.rules import (
     CUT_SHARE,
     DISPERSION_SHARE,
     GRADIENT_SHARES,
+    LEFT_OUT_SHARE,
     LIMIT_SHARE,
     LOOK_SHARES,
     MOST_BIAS,
@@ -47,6 +48,9 @@ LIMIT = "residuals {}"
 CUT = "cut {}"
 GRADIENT = "gradient {}"
 LOST = "weight lost"
+LEFT_OUT = "squares left out"
+# What rows lose of squared predictions counts up to this many of their variance
+MOST_SQUARE = 12.0
 CURVATURE = "curvature {}"
 # Residuals are cut off at this many times their 95 % quantile, 3.9 standard deviations of normal
 # ones; counts at 2 at least
@@ -312,6 +316,7 @@ def shares_of_scoring(
             CURVATURE.format(k): Share(curvature) for curvature in likelihood.curvatures[k : k + 1]
         }
     parts |= {LOST: Share(CUT_SHARE)}
+    parts |= {LEFT_OUT: Share(LEFT_OUT_SHARE)} if likelihood.measures and intercept else {}
     parts |= {DISPERSION: Share(DISPERSION_SHARE)} if likelihood.measures else {}
     parts |= {SCORES: Share(SCORES_SHARE)} if robust else {}
     return scaled_to(parts, left)
@@ -379,23 +384,33 @@ class Scored:
     lost: float
     curvature: Moment
     dispersion: Noisy
+    left_out: Noisy
     projection: np.ndarray
 
     def explained(self, constant: float) -> Noisy:
         """Return the variance of raw predictions of the records, without that of estimates' errors.
 
-        And the standard deviation of its errors, of those of estimates and of noise.
+        Rows count at their full weight. And the standard deviation of its errors, of those of
+        estimates and of noise.
         """
         matrix = self.curvature.matrix
         slopes = self.theta[:-1]
-        along = matrix[:-1, -1]
-        centred = matrix[:-1, :-1] - np.outer(along, along) / matrix[-1, -1]
+        centred = about_mean(matrix)
         variance = slopes @ centred @ slopes - np.sum(centred * self.covariance[:-1, :-1])
         slope = 2 * centred @ slopes
         errors = slope @ self.covariance[:-1, :-1] @ slope
         errors += (self.curvature.std * (slopes @ slopes)) ** 2
+        more, std = self.left_out
+        factor = 1 - self.lost + more
+        errors = errors * factor**2 + (variance * std) ** 2
         mass = matrix[-1, -1] / constant**2
-        return Noisy(max(float(variance), 0.0) / mass, math.sqrt(errors) / mass)
+        return Noisy(max(float(variance) * factor, 0.0) / mass, math.sqrt(errors) / mass)
+
+
+def about_mean(matrix: np.ndarray) -> np.ndarray:
+    """Return second moments of coordinates about their means, of those with the constant's last."""
+    along = matrix[:-1, -1]
+    return matrix[:-1, :-1] - np.outer(along, along) / matrix[-1, -1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -420,6 +435,8 @@ class Evidence:
         Noisy part of the residuals that are cut off.
     lost : float
         Noisy part of their weight that rows lose.
+    left_out : Noisy
+        Variance of predictions that rows lose with it, over that of rows as they weigh.
     """
 
     steps: list[tuple[np.ndarray, np.ndarray, float]]
@@ -430,6 +447,7 @@ class Evidence:
     is_rare: bool
     cut: float | None
     lost: float
+    left_out: Noisy
 
     def scored(self, constraints: np.ndarray | None = None) -> Scored:
         """Return the mean of the last steps' estimates, with the covariance of its errors.
@@ -480,6 +498,7 @@ class Evidence:
             self.lost,
             self.curvature,
             self.dispersion,
+            self.left_out,
             basis @ basis.T,
         )
 
@@ -572,16 +591,20 @@ class Scoring:
         is_rare = self._largest(plain) < likelihood.largest_curvature(plain)
         lost = self.spending.release(LOST, self.scored.lost(weights)).value / self.rows.mass
         steps = steps[-likelihood.n_averaged :]
-        return self._evidence(steps, curvature, terms, limit, is_rare, min(max(lost, 0.0), 1.0))
+        left_out = self._left_out(raw[:, 0], steps[-1][0], curvature)
+        lost = min(max(lost, 0.0), 1.0)
+        return self._evidence(steps, curvature, terms, limit, is_rare, lost, left_out)
 
-    def _evidence(self, steps, curvature, terms, limit, is_rare, lost):
+    def _evidence(self, steps, curvature, terms, limit, is_rare, lost, left_out):
         """Return all that estimates follow from; squares of residuals and scores are bought."""
         dispersion = self._dispersion(terms, limit)
         scores = None
         if SCORES in self.spending.shares:
             theta = steps[-1][0].reshape(-1, self.scored.n_coordinates)
             scores = self._symmetric(SCORES, self.scored.scores(terms, limit, theta))
-        return Evidence(steps, curvature, scores, self.spread, dispersion, is_rare, self.cut, lost)
+        return Evidence(
+            steps, curvature, scores, self.spread, dispersion, is_rare, self.cut, lost, left_out
+        )
 
     def _limited(self, k, distances, limit):
         """Return the limit, no less than before, and buy what is beyond it."""
@@ -637,3 +660,20 @@ class Scoring:
         noisy, std = self.spending.release(DISPERSION, squares)
         unit = limit**2 / max(self.rows.mass - self.scored.n_coordinates, 1)
         return Noisy(self.likelihood.dispersion(unit * max(noisy, 1.0)), unit * std)
+
+    def _left_out(self, raw, theta, curvature):
+        """Buy the squares of predictions about their mean that rows lose with their weight."""
+        if LEFT_OUT not in self.spending.shares:
+            return Noisy(0.0, 0.0)
+        matrix = curvature.matrix
+        mass = max(matrix[-1, -1], curvature.noise_norm) / self.constant**2
+        mean = float(matrix[-1] @ theta) / mass / self.constant
+        slopes = theta[:-1]
+        variance = max(
+            float(slopes @ about_mean(matrix) @ slopes), curvature.std * float(slopes @ slopes)
+        )
+        limit = MOST_SQUARE * variance / mass
+        squares = (raw - mean) ** 2 / max(limit, 1e-300)
+        noisy, std = self.spending.release(LEFT_OUT, self.scored.lost_of(squares))
+        unit = MOST_SQUARE / max(self.rows.mass, 1.0)
+        return Noisy(unit * noisy, unit * std)

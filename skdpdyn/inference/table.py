@@ -101,7 +101,7 @@ class PrivateSummary(Shown):
         What the exponential of a coefficient is, such as "odds ratio"; None: nothing.
     residual_std, rsquared, rsquared_std_err : float or None, default=None
         Of a linear regression: the standard deviation of residuals, which are cut off, and the part
-        of the target's variance that is explained, of rows as they weigh, with its standard error,
+        of the target's variance that is explained, with its standard error,
         of sampling and noise, where residuals and predictions are about normal. From what was
         released for errors. None where there is not enough information, and R^2 without an
         intercept.
@@ -207,10 +207,7 @@ class PrivateSummary(Shown):
 
     @property
     def rsquared_interval(self) -> Estimate | None:
-        """R^2 of rows as they weigh with its interval, within 0 and 1; None where ``rsquared`` is.
-
-        Rows far from others weigh less: R^2 of all may be higher, and is covered less often.
-        """
+        """R^2 with its interval, within 0 and 1; None where ``rsquared`` is."""
         if self.rsquared is None or self.rsquared_std_err is None:
             return None
         width = self.quantile() * self.rsquared_std_err
