@@ -29,8 +29,8 @@ def audit(
 ) -> Audit:
     """Audit a fitted model or a configuration on made-up data.
 
-    A replay replaces a function of this package while it runs: fit nothing else in the process
-    meanwhile.
+    A replay replaces a function of this package while it runs: do not fit anything else in the same
+    process at that time.
 
     Parameters
     ----------
@@ -41,17 +41,21 @@ def audit(
         "replay": number of records and of columns; None: those of the fit. "one_fit": number of
         records, or persons, each with a column of its own; None: 30,000.
     kind : {"replay", "one_fit"}, default="replay"
-        "replay" compares how far each release moves with its part of the record. "one_fit" is a
-        black box for linear models: it guesses a fact of each record from the coefficients.
+        "replay" repeats a fit on neighbouring data sets with the same released values. It compares
+        how far each statistic moves, in units of its noise, with the limit that follows from the
+        record of the fit. "one_fit" is a black-box attack on linear models: from the coefficients
+        it guesses the label of each record, or with "add_remove" whether the record is there.
     n_trials : int or None, default=None
         "replay": number of data sets, each with its neighbours; None: 4.
     n_fits : int or None, default=None
-        "one_fit": number of fits; None: as few as show four fifths of the claim of a fit that
-        leaks all it claims, from the number of records and the claim, before the first fit.
+        "one_fit": number of fits. None: the smallest number with which the audit would, on average,
+        show four fifths of the claim if a fit leaked all that it claims. It is computed before the
+        first fit, from the number of records and the claim.
     persons : bool, default=False
         "one_fit": whether a record is a person, of one to three rows.
     confidence : float, default=0.999
-        Probability that a true claim passes, at least: of one fit, and of the noise in a replay.
+        Least probability that a true claim passes: in "one_fit", and in a replay for the check of
+        the noise.
 
     Returns
     -------
@@ -63,8 +67,8 @@ def audit(
     ValueError
         If a parameter is invalid.
     UnsupportedMechanismError
-        If a replay knows nothing of what runs, as of objective perturbation, or no data set has a
-        game for each record, as for additive models.
+        If "replay" does not support the mechanism, such as objective perturbation, or "one_fit"
+        does not support the estimator, such as an additive model.
 
     Examples
     --------

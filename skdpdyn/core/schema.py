@@ -123,28 +123,29 @@ def released(value: Any, sources: tuple[Source, ...]) -> Any:
 class Schema:
     """Public facts of a table, for all that take ``schema`` in place of single parameters.
 
-    Facts that are None, or of columns that a dict leaves out, are bought where "auto" says so. A
-    parameter of an estimator that is given itself goes first.
+    Facts that are None, or that a dict does not contain for a column, are bought if the parameter
+    of the estimator is "auto". A parameter that is passed to the estimator itself takes precedence
+    over the schema.
 
     Parameters
     ----------
     bounds : dict, pairs or None, default=None
         Bounds of the columns of numbers, and of dates: text in ISO's form, or dates of any library.
     categories : dict or None, default=None
-        Levels of the other columns, and of numbers ``{"shared": [0, 7688]}``, values that many
-        records share.
+        By column: its levels, or for a column of numbers ``{"shared": [0, 7688]}``, a list of
+        values that many records share.
     classes : sequence or None, default=None
         Labels of classes.
     target_bounds : tuple (low, high) or None, default=None
         Bounds of targets that are numbers.
     types : dict or None, default=None
-        What columns hold: "number", "date", "flag" or "text", where their own type does not say it,
-        or says something else. Cells of objects or text are then converted one by one: what is no
-        number, or no date, counts as missing.
+        What columns hold: "number", "date", "flag" or "text". Needed for columns whose dtype does
+        not say it, or says something else. Cells of objects or text are then converted one by one,
+        and a cell that is not a number, or not a date, counts as missing.
     sources : tuple of Source, default=()
-        Releases that facts came from, as `skdpdyn.complete_schema` and ``schema_`` of a fitted
-        model have them; fits that take the schema keep them, with their leaks. Facts that you
-        write yourself are your word that they are public.
+        Releases that facts came from. `skdpdyn.complete_schema` sets them, and so does a fitted
+        model in its ``schema_``. A fit that is given the schema lists these releases, with their
+        leaks. Facts that you write down yourself count as public on your word.
 
     Examples
     --------

@@ -21,15 +21,16 @@ def person_periods(
     """Return a row for each person and period at risk, for a regression of hazards.
 
     The hazard of a period is the probability that the event happens in it, if it has not before.
-    Its logarithmic odds are a sum of one number for each period and of coefficients times columns:
-    a logistic regression of these rows, by `private_regression` with ``groups``, ``at_risk``,
-    ``equal_rows=True`` and a model with ``max_rows_per_person=len(times)``: rows weigh the same,
-    whatever happens, and the guarantee is for a person with all rows. (Weights 1/k of a person with
-    k rows would bend hazards: those who leave early would count more in each period.) Of persons
-    with several spells each spell is one of the durations: pass ``groups=ids[groups]``, with ids of
-    persons, and ``max_rows_per_person=len(times) * the most spells of a person``, a public number:
-    of more rows, some would not be used, which bends hazards. Without ids the guarantee would be
-    for a spell.
+    Its log odds are modelled as an intercept for each period plus a linear function of the columns.
+    This is a logistic regression of the rows returned here: use `private_regression` with
+    ``groups``, ``at_risk``, ``equal_rows=True`` and a model with
+    ``max_rows_per_person=len(times)``. All rows then have the same weight, whatever happens, and
+    the guarantee is for a person with all of their rows. (Weights of 1/k for a person with k rows
+    would bias hazards: persons who leave early would count more in each period.) If persons have
+    several spells, each spell is one of the durations. Pass ``groups=ids[groups]``, where ``ids``
+    has the person's id for each spell, and multiply ``max_rows_per_person`` by the largest number
+    of spells of a person, a public number. If a person had more rows, some would not be used, which
+    biases hazards. Without ids the guarantee would be for a spell.
 
     Parameters
     ----------
@@ -41,15 +42,17 @@ def person_periods(
         death of another cause: a person who had it was at risk until the end of its period.
     times : array-like of shape (n_periods,)
         Ends of the periods, public: increasing numbers above 0. A person whose duration is beyond
-        the last counts as without an event at its end; one who is censored in the first half of a
-        period, as without an event at its start, and at its end in the second half. So hazards are
-        off by about their square times a twelfth of the part of persons who are censored.
+        the last period counts as censored at its end. A person who is censored in the first half of
+        a period counts as censored at its start, and in the second half as censored at its end. The
+        resulting bias of a hazard is about a twelfth of its square, times the proportion of persons
+        who are censored.
     X : array-like of shape (n_persons, n_features), default=None
         Columns of each person, which are repeated. None: none.
     entries : array-like of shape (n_persons,), default=None
-        Time from which each person is observed, before that of ``durations``: who enters in the
-        first half of a period is at risk from its start, in the second half from its end, but for
-        an event in the same period. None: 0.
+        Time from which each person is observed, before that of ``durations`` (delayed entry). A
+        person who enters in the first half of a period is at risk from its start. A person who
+        enters in the second half is at risk from its end, or from its start if they have an event
+        in the same period. None: 0.
     event : int, default=1
         The event whose hazard it is: a regression of each of several events, see `IncidenceCurve`.
 
@@ -64,7 +67,8 @@ def person_periods(
         Number of each row's person.
     at_risk : ndarray of bool of shape (n_rows,)
         False in the row of a person who is at risk in no period, such as one who is censored in the
-        first half of the first: it does not count, but the person does, whose number is public.
+        first half of the first. This row is not used, but the person counts towards the number of
+        persons, which is public.
 
     Raises
     ------

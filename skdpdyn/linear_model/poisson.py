@@ -56,33 +56,36 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
 
     The expected count of a row is its exposure times ``exp(X @ coef_ + intercept_)``. Minimises
     ``mean of (expected count - count * its logarithm) + (alpha/2) |theta|^2`` by noisy gradient
-    descent and releases the last iterate. Inside fit, counts are clipped into ``target_bounds``,
-    and the residual of a record, expected count less count, is clipped to a fixed bound. That is
-    another convex loss, so every privacy bound stays. Rows are scaled into the ball of radius
-    ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
-    follows from the shape of X, the budget, ``data_norm`` and ``target_bounds``, or is bought.
+    descent and releases the last iterate. Inside fit, counts are clipped to ``target_bounds``, and
+    the residual of a record (expected minus observed count) is clipped to a fixed bound. The
+    clipped residual is the derivative of another convex loss, so every privacy bound holds. Rows
+    are scaled into the ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_``
+    applies to scaled rows. Every "auto" follows from the shape of X, the budget, ``data_norm`` and
+    ``target_bounds``, or is bought.
 
     Residuals are clipped to the square root of the largest count (or to the largest count, if it is
-    below 1). With enough records, a part of the budget first learns a map of rows that gives all
-    directions a similar scale, see ``conditioning``. A further 1 % of mu^2 each buys the rate that
-    training starts from and a better bound on residuals: the 95 % quantile of the distance between
-    a count and that rate, at least 1. Then ``coef_`` applies to rows that the map does not shorten,
-    training takes few and long steps, and only the composition bound holds.
+    below 1). With enough records, a part of the budget first buys a preprocessing after which all
+    directions of the rows have a similar scale, see ``conditioning``. A further 2 to 15 % of mu^2
+    buys the rate that training starts from (twice as much with exposures), and 2 % buys limits on
+    counts and on residuals. The limit on residuals is a quantile (95 %, or higher with many
+    records) of the distance between a count and its expectation at that rate, and at least 1. With
+    preprocessing, ``coef_`` applies to rows that it does not scale down, training takes few and
+    long steps, and only the composition bound holds.
 
     Parameters
     ----------
     alpha : float or "auto", default="auto"
-        Strength of the L2 penalty on the mean loss, >= 0, in units of the residuals' bound:
-        scikit-learn's alpha is that bound times this one. The intercept is penalised too. "auto":
-        too weak to be felt within the training time.
+        Strength of the L2 penalty on the mean loss, >= 0, with residuals in units of their bound:
+        scikit-learn's ``alpha`` is this one times that bound. The intercept is penalized, too.
+        "auto": so weak that it has no effect within the training time.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in units of ``data_norm`` times the bound
         on residuals. Values below 1 clip the residuals of the longest rows further. "auto": no
         further clipping.
     target_bounds : tuple (low, high), "auto" or "from_y", default="auto"
-        Public bounds of the counts, 0 <= low < high: those outside are clipped. "auto": 0.2 to 1 %
-        of mu^2, of few records up to 10 %, buy an upper end that nearly all counts are below; very
-        few take it from y with a PrivacyLeakWarning, as "from_y" does.
+        Public bounds of the counts, 0 <= low < high; counts outside are clipped. "auto": 0.2 to 1 %
+        of mu^2 (up to 10 % with few records) buys an upper bound that nearly all counts are below.
+        With very few records it is taken from y, with a PrivacyLeakWarning, as with "from_y".
 
     Attributes
     ----------
@@ -135,20 +138,21 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Finite rows. Those longer than ``data_norm`` are scaled down to it.
         y : array-like of shape (n_samples,) or None, default=None
-            Counts, not rates. None where ``X`` is a source of rows, which has them.
+            Counts, not rates. None if ``X`` is a source of rows, which contains them.
         exposure : array-like of shape (n_samples,), default=None
-            Exposure of each count, such as years insured or thousands of persons: finite numbers >
-            0. It is a part of the record, as private as the count; it need not be bounded, for it
-            only says where the residual is 0. None: 1 for each, or what a source of rows has.
+            Exposure of each count, such as years insured or thousands of persons: finite and above
+            zero. An exposure is part of the record and as private as the count. It needs no bound,
+            because it only shifts the raw prediction at which the residual is 0. None: 1 for each,
+            or the exposures that a source of rows contains.
         groups : array-like of shape (n_samples,), default=None
             Id of the person that each row belongs to: integers or strings. The guarantee is then
             for a whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
         unit : str or None, default=None
-            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
+            What ``groups`` identifies, as the guarantee names it, such as "household". None:
             "person", or without ``groups`` "record".
         equal_rows : bool, default=False
-            Whether each row weighs 1/max_rows_per_person, the parameter, a number then, and not
-            1/k, which would bend what differs by the number of rows.
+            Whether each row has weight 1/``max_rows_per_person``, which then has to be a number,
+            instead of 1/k. Weights of 1/k bias effects that depend on the number of rows.
         **not_taken : dict
             ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
 

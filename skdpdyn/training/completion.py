@@ -116,12 +116,12 @@ def complete_schema(
     unit: str | None = None,
     random_state: int | None = None,
 ) -> CompleteSchema:
-    """Buy the open facts of a table: ranges of numbers, levels of text, classes or bounds of y.
+    """Buy the missing facts of a table: ranges of numbers, levels of text, classes or bounds of y.
 
-    It is the first stage of a fit, for a budget of its own: a private profile of a table, before
-    anything else is done with it. Models, searches, tables and scalers take it as ``schema=``, buy
-    nothing more, and name it among their ``sources_``; its cost and theirs add up, as
-    ``total_privacy(schema, model)``.
+    This is the first stage of a fit, with a budget of its own. The result is a private profile of
+    the table, which you may look at before you do anything else with the data. Pass it as
+    ``schema=`` to models, searches, tables and scalers: they buy no further facts, and list it
+    among their ``sources_``. Its cost and theirs add up, see ``total_privacy(schema, model)``.
 
     Parameters
     ----------
@@ -129,9 +129,9 @@ def complete_schema(
         The table. Columns of text, by their type, have levels; all others are numbers, dates in
         days since 1970, or flags.
     y : array-like of shape (n_samples,), default=None
-        Targets. Whole numbers are labels, of which noisy counts tell the classes; other numbers get
-        bounds; flags are False and True. Labels of text must be in ``schema``. None: there are
-        none.
+        Targets. Integers are labels, whose classes are found by noisy counts. For floats, bounds
+        are bought. The classes of booleans are False and True. Text labels must be listed in
+        ``schema``. None: there are no targets.
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
@@ -141,8 +141,8 @@ def complete_schema(
     schema : Schema or None, default=None
         Facts that are known, which cost nothing.
     groups : array-like of shape (n_samples,), default=None
-        Id of the person that each row belongs to: the guarantee is then for a whole person with all
-        rows, of which 100 are used. None: every row is a record by itself.
+        Id of the person that each row belongs to. The guarantee is then for a whole person with all
+        of their rows, of which at most 100 are used. None: every row is a record by itself.
     unit : str or None, default=None
         What ``groups`` holds the ids of, as the guarantee names it. None: "person", or without
         ``groups`` "record".
