@@ -572,7 +572,7 @@ def test_a_level_of_one_shows_no_more_often_than_is_paid_for(adjacency, rows_of_
     known["categories"] = dict.fromkeys("ab", "auto")
     model = PrivateGAMClassifier(1.0, 0.5, max_rows_per_person=rows_of_one, **known)
     owners = None if rows_of_one == 1 else np.arange(60) // rows_of_one
-    n_draws = 3000
+    n_draws = 1500
     shown = 0
     (generator,) = generators(0)
     with read(model, frame, alone, Beside(owners)) as reading:

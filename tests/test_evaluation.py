@@ -294,14 +294,14 @@ def test_bins_of_equal_numbers_and_intervals_for_the_population(prevalence):
 
 
 def test_intervals_of_numbers_for_the_population():
-    """Of 60 intervals of 95 % less than 43 hold the number with probability 1e-9.
+    """Of 40 intervals of 95 % less than 27 hold the number with probability 1e-7.
 
     Those for noise alone are too narrow for the population.
     """
     model = line(np.array([[-1.0], [1.0]]), np.array([-1.0, 1.0]))
     truth = {"R^2": 0.5, "mean absolute error": math.sqrt(2 / math.pi), "mean squared error": 1.0}
     held = {name: np.zeros(2) for name in truth}
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         rows = rng.normal(size=(2000, 1))
         y = rows[:, 0] + rng.normal(size=2000)
@@ -310,20 +310,20 @@ def test_intervals_of_numbers_for_the_population():
             for k, of in enumerate((found, found.population)):
                 one = of.metrics()[name]
                 held[name][k] += one.low <= value <= one.high
-    assert all(of_sample >= 43 > of_noise for of_noise, of_sample in held.values())
+    assert all(of_sample >= 27 > of_noise for of_noise, of_sample in held.values())
     assert found.population.population is None
 
 
 @pytest.mark.parametrize("skewed", [False, True])
 def test_limits_follow_the_errors(skewed):
-    """Of 60 intervals of 95 % less than 43 hold the number with probability 1e-9.
+    """Of 40 intervals of 95 % less than 27 hold the number with probability 1e-7.
 
     Bounds of targets a hundred times too wide made R^2 nothing but noise.
     """
     model = line(np.array([[-1.0], [1.0]]), np.array([-1.0, 1.0]))
     widths = []
     held = np.zeros(2)
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         rows = rng.normal(size=(5000, 1))
         y = rows[:, 0] + (rng.exponential(1, 5000) - 1 if skewed else rng.normal(size=5000))
@@ -335,13 +335,13 @@ def test_limits_follow_the_errors(skewed):
         ):
             held[k] += one.low <= of <= one.high
         widths.append(found.r2.high - found.r2.low)
-    assert min(held) >= 43
+    assert min(held) >= 27
     assert np.median(widths) < 0.3
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_differences_of_two_models(name):
-    """Of 60 intervals of 95 % less than 43 hold the difference with probability 1e-9.
+    """Of 40 intervals of 95 % less than 27 hold the difference with probability 1e-7.
 
     It is narrower than that of either model alone: both err on the same records.
     """
@@ -354,14 +354,14 @@ def test_differences_of_two_models(name):
         record(patch)
         truth = evaluate(model, X, y, epsilon=1.0, against=other, **bounds).metrics()
     held = dict.fromkeys(truth, 0)
-    for seed in range(60):
+    for seed in range(40):
         drawn = np.random.default_rng(seed).integers(0, 600, 3000)
         options = {"epsilon": 3.0, "random_state": seed, **bounds}
         found = evaluate(model, X[drawn], y[drawn], against=other, **options)
         for loss, of in truth.items():
             one = found.population.metrics()[loss]
             held[loss] += one.low <= of.value <= one.high
-    assert min(held.values()) >= 43
+    assert min(held.values()) >= 27
     assert list(truth) == list(found.metrics())
     assert "less those of the other" in repr(found)
     assert found.privacy_ == composition(found.mechanism_)
