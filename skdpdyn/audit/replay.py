@@ -4,13 +4,12 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from scipy.special import gammaincinv
@@ -119,11 +118,18 @@ def _in_place_of(function: Callable[..., Any], placeholder: Any) -> Iterator[Non
     """Have a placeholder called wherever a module calls a function by its own name."""
     name = function.__name__
     here = sys.modules[__name__]
-    with ExitStack() as patches:
-        for module in list(sys.modules.values()):
-            if getattr(module, "__dict__", {}).get(name) is function and module is not here:
-                patches.enter_context(patch.object(module, name, placeholder))
+    calling = [
+        module
+        for module in list(sys.modules.values())
+        if getattr(module, "__dict__", {}).get(name) is function and module is not here
+    ]
+    try:
+        for module in calling:
+            setattr(module, name, placeholder)
         yield
+    finally:
+        for module in calling:
+            setattr(module, name, function)
 
 
 @contextmanager
