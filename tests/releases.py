@@ -119,8 +119,13 @@ def overheard(listener, run, *arguments):
     """Run with a stand-in for `release` wherever the package calls it; return the result, and all
     that is shown.
     """
+    with audit.listened(listener):
+        return with_all_shown(run, *arguments)
+
+
+def with_all_shown(run, *arguments):
+    """Run; return the result, and all that is shown."""
     with ExitStack() as patches:
-        patches.enter_context(audit.listened(listener))
         # neither a bar nor the time left
         patches.enter_context(patch.object(progress, "_bar", lambda total, unit: None))
         patches.enter_context(patch.object(progress, "_time_left", lambda seconds: ""))

@@ -165,9 +165,30 @@ def test_the_attack_is_on_every_solver_and_all_else_that_draws_noise():
     assert len(names) > 8
     for name in {*names, *SOLVERS}:
         assert any(way.startswith(name) for way in WAYS_OUT), f"{name} is missing in releases.py"
-    heard = set().union(*(both(way, 2)[2].lines for way in WAYS_OUT))
-    missing = {line for line in lines_that_release() if line not in heard}
+    missing = lines_that_release()
+    for way in (*COMING_TO_MOST, *WAYS_OUT):
+        if missing:
+            missing -= both(way, 2)[2].lines
     assert not missing, "these lines have no way out in releases.py that comes to them"
+
+
+COMING_TO_MOST = (
+    "private_regression weighted, of numbers",
+    "counts of unknown bounds, evaluate",
+    "PrivateRidge with slope and level, weighted persons",
+    "private_regression of bought levels of persons",
+    "PrivateGAMClassifier of three classes that looks",
+    "PrivateSearchCV held out",
+    "ranges, two of years",
+    "output_perturbation descent",
+    "sufficient_statistics",
+    "complete_schema",
+    "evaluate weighted, three classes",
+    "prediction_interval",
+    "noisy_sgd laplace",
+    "objective_perturbation",
+)
+"""Ways that come to nearly all lines that release."""
 
 
 def public_names():

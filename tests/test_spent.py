@@ -29,12 +29,12 @@ from releases import (
     labelled,
     logistic,
     mapped,
-    overheard,
     plain,
     ridge,
     softmax,
     table,
     training,
+    with_all_shown,
 )
 from sklearn.linear_model import LogisticRegression
 from spending import noise_is_found_once
@@ -77,9 +77,10 @@ VALUES = {
 """Ends of what a record holds beside its row."""
 OTHER = 7
 """A label that is no class."""
-STORIES = (0.01, "drawn"), (1.0, "drawn"), (30.0, "drawn"), (1e6, "first"), (30.0, "late")
+STORIES = (0.01, "drawn"), (30.0, "drawn"), (1.0, "drawn"), (1e6, "first"), (30.0, "late")
 """Noise of outcomes, over that of the fit: drawn, all on one side but for the first number, or as
-much in the last third of the releases alone, which leaves a map that tells records apart.
+much in the last third of the releases alone, which leaves a map that tells records apart. What one
+story does not move by much, the next one most often does.
 """
 
 
@@ -223,19 +224,20 @@ def listen(run, tables, heard, story, n_calls):
     Raises if a neighbour shows anything else: attributes, warnings, and what is printed.
     """
     record = None
-    for data in tables:
-        heard.append(Outcomes(heard[0] if heard else None, story, n_calls))
-        try:
-            result, heard[-1].shown = overheard(heard[-1], run, data)
-        except OtherLevelsError:
-            heard.pop()
-            continue
-        if record is None:
-            fitted = result[0] if isinstance(result, tuple) else result
-            if any("taken from" in leak for leak in fitted.leaks_):
-                return None
-            record = fitted.mechanism_
-        assert heard[-1].shown == heard[0].shown
+    with listened(lambda *release, **options: heard[-1](*release, **options)):
+        for data in tables:
+            heard.append(Outcomes(heard[0] if heard else None, story, n_calls))
+            try:
+                result, heard[-1].shown = with_all_shown(run, data)
+            except OtherLevelsError:
+                heard.pop()
+                continue
+            if record is None:
+                fitted = result[0] if isinstance(result, tuple) else result
+                if any("taken from" in leak for leak in fitted.leaks_):
+                    return None
+                record = fitted.mechanism_
+            assert heard[-1].shown == heard[0].shown
     return record
 
 
@@ -302,7 +304,10 @@ def approached(run, way, n_features, enough, stories=STORIES, size=None):
         patched.setitem(sys.modules, "tqdm.auto", None)
         with listened(before):
             run(seen)
-        for one, story in product(others(n_features), stories):
+        if len(before.calls) == 1:  # before it there is no outcome
+            stories = stories[:1]
+        combined = product((False, True), others(n_features), stories)
+        for turn, (always, one, story) in enumerate(combined):
             heard = []
             n_tables = 0
             for tables in neighbours(one, seen.columns):
@@ -320,8 +325,12 @@ def approached(run, way, n_features, enough, stories=STORIES, size=None):
                 for name, of_release, part in parts(heard, record, way):
                     if size in (None, of_release):
                         found[name] = max(found.get(name, 0.0), part)
-                if found and all(part >= enough(name) for name, part in found.items()):
+                short = [part / enough(name) for name, part in found.items() if part < enough(name)]
+                if found and not short:
                     return found
+                # records between ends come hardly farther than those
+                if short and not always and (min if turn else max)(short) < NEAR:
+                    break
     return found
 
 
@@ -518,7 +527,7 @@ def test_each_branch_of_finer_ranges_comes_near_to_its_limit(way):
 @pytest.mark.parametrize("way", BY_HAND)
 def test_no_release_of_wide_rows_is_beyond_its_limit(way):
     """Outcomes are loud, so that much is shown that nobody holds."""
-    found = approached(BY_HAND[way](9), way, 9, lambda _: 0, STORIES[2:] + STORIES[:2])
+    found = approached(BY_HAND[way](9), way, 9, lambda _: 0, STORIES[1:] + STORIES[:1])
     assert found
     assert all(part <= 1 + ROUNDING for part in found.values())
 

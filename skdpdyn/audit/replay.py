@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import cache, singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,17 @@ class Listener:
 def _lines(frame: Any) -> Iterator[tuple[str, int]]:
     """Yield the lines of the package that a call came through, the last one first."""
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(_PACKAGE):
-            yield path.relative_to(_PACKAGE).as_posix(), frame.f_lineno
+        name = _in_package(frame.f_code.co_filename)
+        if name is not None:
+            yield name, frame.f_lineno
         frame = frame.f_back
+
+
+@cache
+def _in_package(name: str) -> str | None:
+    """Return the path of a file within the package, or None."""
+    path = Path(name)
+    return path.relative_to(_PACKAGE).as_posix() if path.is_relative_to(_PACKAGE) else None
 
 
 @contextmanager
