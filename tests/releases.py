@@ -139,6 +139,8 @@ def with_all_shown(run, *arguments):
 
 def shown(value):
     """Return all of a fitted object, to be compared bit by bit."""
+    if isinstance(value, str | int | float | None):
+        return repr(value)
     if sparse.issparse(value):
         value = value.toarray()
     if isinstance(value, np.ndarray) and value.dtype != object:

@@ -12,7 +12,7 @@ number a column, and its features are rows of public tables.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -693,17 +693,8 @@ class Expansion(FieldsAlone):
 
     def _terms_of_pair(self, k):
         """Return frequencies, or 0 for levels, and weights of the products of a pair, by kind."""
-        order, decay = self._order_of(k)
-        kinds = [
-            range(1, order + 1) if isinstance(self.columns[j], NumberColumn) else (0,)
-            for j in self.pairs[k]
-        ]
-        products = [(a, b) for a in kinds[0] for b in kinds[1]]
-        return [
-            (a, b, PAIR_WEIGHT * float(max(a, 1) * max(b, 1)) ** -decay)
-            for a, b in products
-            if max(a, 1) * max(b, 1) <= (order if a and b else max(order // 2, 1))
-        ]
+        are_numbers = (isinstance(self.columns[j], NumberColumn) for j in self.pairs[k])
+        return _terms_of_kinds(*self._order_of(k), *are_numbers)
 
     @cached_property
     def factors(self) -> list[list[tuple[int, int, float]]]:
@@ -937,3 +928,15 @@ def _in_order(bounds, name, n_features, names, partly):
     if missing and not (partly and set(bounds) <= set(columns)):
         raise ValueError(f"{name} is a dict by column name: no bounds for {sorted(missing)}")
     return [bounds.get(column, (np.nan, np.nan)) for column in columns]
+
+
+@cache
+def _terms_of_kinds(order, decay, *are_numbers):
+    """Return frequencies, or 0 for levels, and weights of products of columns of two kinds."""
+    kinds = [range(1, order + 1) if is_number else (0,) for is_number in are_numbers]
+    products = [(a, b) for a in kinds[0] for b in kinds[1]]
+    return tuple(
+        (a, b, PAIR_WEIGHT * float(max(a, 1) * max(b, 1)) ** -decay)
+        for a, b in products
+        if max(a, 1) * max(b, 1) <= (order if a and b else max(order // 2, 1))
+    )
