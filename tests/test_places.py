@@ -35,11 +35,12 @@ from sklearn.preprocessing import (
 from ways import ESTIMATORS
 
 from skdpdyn import PrivateLogisticRegression
+from skdpdyn.core.expansion import NumberColumn
 from skdpdyn.data import lookups, products
 from skdpdyn.data.products import Products
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.kernels.ready import WhenReady, predict_rows
+from skdpdyn.kernels.ready import WhenReady, predict_rows, write_codes
 from skdpdyn.model_selection._scores import ConstantClassifier, score_of
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
 from skdpdyn.training.foreign import BY_ROW, answers_by_row, predicted
@@ -282,6 +283,17 @@ def test_numpy_repeats_look_ups_to_the_bit(options, monkeypatch):
     model.predict(many)
     assert tracemalloc.get_traced_memory()[1] < 4 * many.nbytes  # of no number for each term
     tracemalloc.stop()
+
+
+def test_compiled_code_finds_the_cells_that_a_search_finds(monkeypatch):
+    column = NumberColumn(-2.0, 5.0, shared=(1.0,))
+    values = np.concatenate([column.edges, np.nextafter(column.edges, -9), [np.nan, -1e300, 1e300]])
+    found = []
+    for kernel in (None, write_codes.found(worthwhile=True) or write_codes.with_signature[0]):
+        monkeypatch.setattr(write_codes, "in_memory", kernel)
+        found.append(column.codes(values))
+    np.testing.assert_array_equal(*found)
+    assert found[0].max() == column.n_cells - 1
 
 
 def test_levels_and_gaps_of_a_row_do_too():

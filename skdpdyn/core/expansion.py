@@ -30,6 +30,7 @@ from skdpdyn.core.columns import (
     values_of,
 )
 from skdpdyn.kernels.cells import write_products, write_terms
+from skdpdyn.kernels.ready import MOST_EDGES, write_codes
 from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.support.stored import FieldsAlone
 
@@ -191,6 +192,14 @@ class NumberColumn(FieldsAlone):
     def codes(self, values: Any) -> np.ndarray:
         """Return the cell of each number."""
         values = numbers_in(values, self.kind)
+        kernel = write_codes.in_memory
+        if kernel is not None and values.ndim == 1 and self.edges.size <= MOST_EDGES:
+            codes = np.empty((1, values.size), np.uint16)
+            edges = np.full((1, MOST_EDGES), np.inf)
+            edges[0, : self.edges.size] = self.edges
+            missing = np.array([self.n_cells - 1])
+            kernel(np.ascontiguousarray(values)[:, None], edges, missing, codes)
+            return codes[0]
         places = np.searchsorted(self.edges, values, side="right")  # NaN is after all
         places[np.isnan(values)] = self.n_cells - 1
         return places

@@ -22,6 +22,7 @@ from skdpdyn.core.expansion import Expansion, NumberColumn
 from skdpdyn.data.coded import centre_of, mixes_blocks, moved_tables, tables_of_squares
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.kernels.ready import (
+    MOST_EDGES,
     add_dots,
     add_features,
     add_looked_up,
@@ -35,7 +36,6 @@ _VERY_FEW = 8  # whose products are multiplied by one call
 _IN_CACHE = 128  # rows that numpy looks up at a time
 AT_ONCE = 1 << 14  # rows that compiled code does, a multiple of what it multiplies at a time
 MOST_CELLS = 6_000_000  # of all tables: 48 MB
-_MOST_EDGES = 255  # of a column of numbers
 _WORTH_COMPILING = 200_000  # rows in all, which take numpy a second
 _WORTH_LOADING = 10_000  # that numba is imported for
 
@@ -232,7 +232,7 @@ class Lookups:
         columns = self._expansion.columns
         if not all(isinstance(of, NumberColumn) and of.n_cells <= 256 for of in columns):
             return None
-        edges = np.full((len(columns), _MOST_EDGES), np.inf)
+        edges = np.full((len(columns), MOST_EDGES), np.inf)
         for of, column in zip(edges, columns, strict=True):
             of[: column.edges.size] = column.edges
         return edges, np.array([column.n_cells - 1 for column in columns])
@@ -319,13 +319,15 @@ class Lookups:
         of_rows = low[cells[column] + self._starts[column, None], inside[:, None]]
         return of_rows[sides[:, 0]] * of_rows[sides[:, 1]]
 
-    def each(self, codes: np.ndarray) -> np.ndarray:
+    def each(self, codes: np.ndarray, same: Any = ()) -> np.ndarray:
         """Return the contribution of each term, less that at the centre.
 
         Parameters
         ----------
         codes : ndarray of shape (n_columns, n_rows)
             Cells.
+        same : ndarray of shape (n_outputs,), default=()
+            What a first term says of all rows, if there is one.
 
         Returns
         -------
@@ -333,7 +335,11 @@ class Lookups:
         """
         expansion = self._expansion
         n_terms = len(expansion.columns) + len(expansion.pairs)
-        out = np.empty((codes.shape[1], len(self.constants), n_terms))
+        first = int(len(same) > 0)
+        explained = np.empty((codes.shape[1], len(self.constants), first + n_terms))
+        if first:
+            explained[:, :, 0] = same
+        out = explained[:, :, first:]
         ready = self._are_ready(len(out))
         for part in _parts(len(out), AT_ONCE):
             cells = codes[:, part].astype(np.intp)
@@ -355,7 +361,7 @@ class Lookups:
                 ):
                     np.multiply(numbers, factors, out=term)
                 out[part] = terms.T
-        return out
+        return explained
 
     def _are_ready(self, n_rows):
         """Return whether compiled code is there, or worth it by all rows that were predicted."""

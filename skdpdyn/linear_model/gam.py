@@ -314,9 +314,8 @@ class AdditiveModel(PrivateLinearModel):
             its logarithm), of a classifier the scores that probabilities are made of.
         """
         tables = self._lookups()
-        terms = tables.each(cells_of(self, X, tables))
         same = self._centres().sum(axis=1) + self.intercept_
-        explained = np.insert(terms, 0, same, axis=2).transpose(0, 2, 1)
+        explained = tables.each(cells_of(self, X, tables), same).transpose(0, 2, 1)
         return explained if explained.shape[2] > 1 else explained[:, :, 0]
 
     def to_sklearn(self) -> Any:
