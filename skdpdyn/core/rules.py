@@ -353,11 +353,11 @@ def looks(strength: float, n_columns: int, is_bounded: bool) -> bool:
     """Return whether a look that chooses pairs is taken unasked, beside all pairs of numbers.
 
     A strength beyond the number of records counts as that. Three splits: from 500 a column on R^2
-    of diamonds gains .024 to .033 at epsilon 1 to 10, bikes' .052 and .011 at 3 and 10, King
-    County's prices' .014 and .008, California's values' .003; below, at 1, these lose .006.
-    Classes tell less of a record. From 2,000 a column on AUC of flights gains .004 and .012 at 3
-    and 10, Adult's and California's .001 and .000 at 10; below, at 3, Adult's gains .001,
-    California's loses .001, MAGIC's .002.
+    of diamonds gains .023 to .033 at epsilon 1 to 10, bikes' .052 and .011 at 3 and 10, King
+    County's prices' .010 and .008, California's values' .004; below, at 1, these lose .006.
+    Classes tell less of a record. From 2,000 a column on AUC of flights gains .005 and .019 at 3
+    and 10, California's .005 and Adult's .000 at 10; below, at 3, Adult's gains .001, California's
+    loses .001, MAGIC's .002.
     """
     return strength >= (2000.0 if is_bounded else 500.0) * n_columns
 
