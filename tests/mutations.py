@@ -195,7 +195,7 @@ MUTATIONS = [
         "curves before a look are not charged",
         'spending.note(f"{FIRST_RUN}: {name}", part)',
         "pass",
-        "tests/test_additive.py -k look_finds",
+        "tests/test_spent.py -k 'wide_rows and GAMRegressor and looks'",
     ),
     Mutation(
         "one fit takes dependent games for independent ones",
