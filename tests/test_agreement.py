@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
@@ -124,6 +125,21 @@ def test_predictions_are_those_of_scikit_learn(loss, columns):
     coef = np.atleast_2d(model.coef_)
     last = {"repeated": coef[:, 0], "plain": coef[:, -1]}.get(columns, 0.0)
     np.testing.assert_allclose(coef[:, -1], last, atol=0.02)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_predictions_of_sparse_rows_are_those_of_scikit_learn(loss):
+    """Where no map divides rows by their length."""
+    model, plain, y, method = PAIRS[loss]
+    y = y[:1000]
+    X = np.where(RNG.random((1000, 4)) < 0.5, BASE[:1000], 0)
+    rows = sparse.csr_array(X)
+    model = clone(model).set_params(bounds=None, data_norm=2.0, conditioning=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = getattr(model.fit(rows, y), method)(rows)
+    expected = getattr(plain.fit(X, y), method)(X)
+    assert np.max(np.abs(found - expected)) <= 0.01 * np.std(expected)
 
 
 @pytest.mark.parametrize("loss", PAIRS)
