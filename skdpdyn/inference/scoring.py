@@ -64,6 +64,9 @@ _JOINED = 1.5  # the same of a cell that joins those within the limit, as tails 
 # variance over that of what it hides, since curvature no longer tells where noise is small
 RARE = 5.0
 MOST_NOISE = 5.25
+# or may move coordinates of parameters by this, which is as little as where an outcome of 2 % in
+# 20,000 records has that variance: residuals of counts that vary much have wide limits
+MOST_MOVED = 0.15
 # Noise on the covariance of scores over their mean variance, beyond which it adds to errors
 LARGEST_VARIANCE_NOISE = 0.25
 _MOST_RAW = 700.0  # of which exp is finite
@@ -468,7 +471,8 @@ class Evidence:
         curvature = Moment(basis.T @ self.curvature.matrix @ basis, self.curvature.std)
         precisions = np.array([std**-2 for _, _, std in self.steps])
         noise = 1 / precisions.sum()
-        inverse = inverted(curvature, noise / MOST_NOISE if self.is_rare else 0.0)
+        least = min(noise / MOST_NOISE, math.sqrt(noise) / MOST_MOVED)
+        inverse = inverted(curvature, least if self.is_rare else 0.0)
         of_steps = np.array([theta for theta, _, _ in self.steps])
         mean = noise * (precisions @ of_steps)
         last = of_steps[-1] @ basis
