@@ -353,6 +353,9 @@ def test_differences_of_two_models(name):
     with pytest.MonkeyPatch.context() as patch:
         record(patch)
         truth = evaluate(model, X, y, epsilon=1.0, against=other, **bounds).metrics()
+        turned = evaluate(other, X, y, epsilon=1.0, against=model, **bounds).metrics()
+    for loss, of in truth.items():
+        assert turned[loss].value == pytest.approx(-of.value, abs=1e-9)
     held = dict.fromkeys(truth, 0)
     for seed in range(40):
         drawn = np.random.default_rng(seed).integers(0, 600, 3000)
