@@ -1339,7 +1339,7 @@ MUTATIONS = [
         "importances of columns without effect are those of noise",
         "squares = np.maximum(squares - error**2, 0.0)",
         "squares = np.maximum(squares, 0.0)",
-        "tests/test_additive.py -k importances",
+        "tests/test_means.py -k importance",
     ),
     Mutation(
         "R^2 leaves out what rows lose with their weight",
@@ -1357,7 +1357,7 @@ MUTATIONS = [
         "the limits of differences are the largest of the records",
         "limits[k] = limit_of(LIMITS, apart, most[k], TAIL_OF_COUNTS, owned, spending, total)",
         "limits[k] = apart.max()",
-        "tests/test_spent.py -k 'always_held and another and GAMRegressor'",
+        "tests/test_rates.py -k change_sign",
     ),
     Mutation(
         "the middle of targets of an evaluation is that of the records",
@@ -1369,13 +1369,13 @@ MUTATIONS = [
         "differences of losses of two models are of one sign",
         "noisy = NoisyPart(SUMS, owned.columns(parts)).released",
         "noisy = NoisyPart(SUMS, owned.columns(parts, 0.0)).released",
-        "tests/test_evaluation.py -k differences_of_two",
+        "tests/test_rates.py -k change_sign",
     ),
     Mutation(
         "intervals of a population leave out its sample",
         "return np.maximum(noisy.values, 0.0) + std",
         "return 0.0 * std",
-        "tests/test_evaluation.py -k numbers_for_the_population",
+        "tests/test_rates.py -k hold_a_sample",
     ),
     Mutation(
         "a target and its square move a sum by no more than the target",

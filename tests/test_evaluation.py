@@ -472,7 +472,11 @@ def test_parameters_and_records_are_checked():
         (on_classes, {"confidence": 0}, "confidence=0 must be"),
         (on_classes, {"adjacency": "none"}, "adjacency='none'"),
         (on_classes, {"delta": 0}, "delta=0 must be"),
-        (on_numbers, {"epsilon": 0.1}, "target_bounds=None: the model knows none, and so few"),
+        (
+            on_numbers,
+            {"epsilon": 0.1},
+            "the model has none, and there are too few",
+        ),
         (on_numbers, {"target_bounds": (1, 0)}, "must be a pair"),
         (on_numbers, {**numbers, "largest_error": 2}, "largest_error=2 .* above 0 and at most 1"),
         (on_numbers, {"thresholds": [0.5]}, "is for a classifier of two classes"),
@@ -486,7 +490,7 @@ def test_parameters_and_records_are_checked():
     with pytest.raises(ValueError, match="y holds labels that are not in classes"):
         evaluate(model, X, y.astype(str), epsilon=1.0)  # by their type
     found = evaluate(model, X, y, epsilon=1.0)
-    with pytest.raises(ValueError, match=r"threshold=0.4 is no edge of a bin"):
+    with pytest.raises(ValueError, match=r"threshold=0.4 is not a threshold"):
         found.recall(0.4)
     with pytest.raises(ValueError, match="n_groups=33 must be a whole number from 1 to 32"):
         found.calibration_curve(33)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from skdpdyn import (
+    PrivateGAMClassifier,
     PrivateGAMRegressor,
     PrivateLogisticRegression as Logistic,
     PrivatePoissonRegressor,
@@ -308,3 +309,16 @@ def test_a_table_of_counts_is_maximum_likelihood_at_a_huge_budget():
     errors = np.sqrt(np.diag(np.linalg.inv(bend)))
     assert np.abs(found.params - plain).max() < 0.05 * errors.min()
     np.testing.assert_allclose(found.bse / errors, 1, atol=0.01)
+
+
+def test_the_importance_of_a_column_without_effect_is_not_that_of_noise():
+    """Seeded: its contributions are all noise, .23 in the mean."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 1))
+    y = rng.random(2000) < 0.5
+    model = PrivateGAMClassifier(
+        epsilon=1.0, bounds=(-4, 4), classes=[False, True], random_state=0
+    ).fit(X, y)
+    contributions = np.abs(model.explain(X)).mean(axis=0)[1]
+    assert contributions > 0.1
+    assert model.term_importances_["x0"] < contributions / 2

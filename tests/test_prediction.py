@@ -137,7 +137,7 @@ def test_what_is_refused():
     for model, records, error, text in [
         (persons, HELD_OUT, ValueError, "fitted with groups, for a person"),
         (plain, HELD_OUT, ValueError, "target_bounds=None: the LinearRegression"),
-        (labels, HELD_OUT, ValueError, "is no regressor"),
+        (labels, HELD_OUT, ValueError, "is not a regressor"),
         (RIDGE, few, CalibrationError, "n_samples=100 are too few.*pass [0-9]+ records"),
     ]:
         with pytest.raises(error, match=text):

@@ -164,7 +164,7 @@ def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
     untreated, treated = (rows[:, 1:] * [1, 1, 1, 0] + [0, 0, 0, k] for k in (0, 1))
     shown = found.marginal_effects(rows[:, 1:])
     effects = [shown[f"x{j}"] for j in range(3)]
-    effects.append(found.standardised(treated, against=untreated))
+    effects.append(found.standardized(treated, against=untreated))
     if kind == "numbers":  # effects are coefficients, and means those of sums
         known = plain.params[1:]
         errors = plain.bse[1:]
@@ -184,8 +184,8 @@ def test_what_else_a_covariance_gives_is_that_of_statsmodels(kind):
     widths = [(one.high - one.low) / 2 / found.quantile() for one in effects]
     np.testing.assert_allclose(widths, errors, rtol=0.1)
     assert np.all(np.abs([one.value for one in effects] - known) < 0.35 * np.array(widths))
-    half = found.standardised(treated, weights=np.arange(N) < N // 2)
-    assert half.value == pytest.approx(found.standardised(treated[: N // 2]).value)
+    half = found.standardized(treated, weights=np.arange(N) < N // 2)
+    assert half.value == pytest.approx(found.standardized(treated[: N // 2]).value)
     with pytest.raises(ValueError, match=r"\['x9'\] are not in names"):
         found.wald_test(["x9"])
 
@@ -457,7 +457,7 @@ def test_a_sum_is_answered_though_its_parts_are_not(kind):
     assert np.isnan(found.contrast({"x0": 1, "x1": -1}).value)
     expected = found.predict([[1.0, 1.0], [1.0, -1.0]])
     np.testing.assert_array_equal(np.isnan(expected), [False, True])
-    change = found.standardised([[1.0, 1.0]], against=[[0.0, 0.0]])
+    change = found.standardized([[1.0, 1.0]], against=[[0.0, 0.0]])
     probability = 1 / (1 + np.exp(-0.8))
     truth = probability - 0.5 if kind == "logistic" else 0.8
     assert abs(change.value - truth) < 2.7 * (change.high - change.low) / 2
@@ -494,7 +494,7 @@ OF_ROWS = PrivateLogisticRegression(classes=[0, 1], estimand="rows", max_rows_pe
 REFUSED = {
     "no table is known for a Priv": (PrivateLinearSVC(), {}, UnsupportedMechanismError),
     "class_weight=.* makes another loss of the": (WEIGHTED, {}, UnsupportedMechanismError),
-    "estimand='rows' moves predictions": (OF_ROWS, {}, UnsupportedMechanismError),
+    "estimand='rows' shifts predictions": (OF_ROWS, {}, UnsupportedMechanismError),
     "exposure: PrivateRidge takes": (PrivateRidge(), {"exposure": YEARS}, ValueError),
     "bounds=None: give the public bounds": (PrivateRidge(), {"bounds": None}, ValueError),
     "needs dense rows in memory": (PrivateRidge(), {"X": sparse.csr_array(X)}, TypeError),

@@ -134,7 +134,7 @@ def test_what_cannot_be_scored_is_refused():
     ridge = PrivateRidge(target_bounds=(-1, 6)).fit(X, COUNTS)
     for model, message, options in (
         (ridge, "must not begin below 0", {"exposure": YEARS}),
-        (MODEL, "the model knows none, and so few", {"exposure": YEARS, "epsilon": 0.1}),
+        (MODEL, "the model has none, and there are too few", {"exposure": YEARS, "epsilon": 0.1}),
         (MODEL, "exposure must hold one finite", {"exposure": -YEARS, "target_bounds": (0, 6)}),
         (MODEL, "at most 20", {**OPTIONS, "exposure": YEARS, "largest_error": 21}),
     ):
@@ -147,3 +147,31 @@ def test_predictions_take_exposures():
     np.testing.assert_array_equal(model.predict(X, exposure=YEARS), model.predict(X) * YEARS)
     with pytest.raises(ValueError, match="exposure must hold one finite number"):
         model.predict(X, exposure=YEARS[1:])
+
+
+@pytest.fixture
+def without_noise(monkeypatch):
+    """Release numbers as they are."""
+    monkeypatch.setattr(noise, "release", lambda point, scale, generator, **more: point + 0.0)
+
+
+@pytest.mark.usefixtures("without_noise")
+def test_differences_change_sign_with_the_order_of_models():
+    """Each model is better on some records, so that losses differ both ways."""
+    other = PoissonRegressor(alpha=0).fit(X, COUNTS)
+    other.coef_ = other.coef_[::-1]
+    one, back = (
+        evaluate(first, X, COUNTS, against=second, **OPTIONS | {"epsilon": 20.0}).metrics()
+        for first, second in ((MODEL, other), (other, MODEL))
+    )
+    for loss, of in one.items():
+        assert of.value == pytest.approx(-back[loss].value, abs=1e-12)
+
+
+@pytest.mark.usefixtures("without_noise")
+def test_intervals_for_the_population_hold_a_sample_too():
+    found = evaluate(MODEL, X, COUNTS, **OPTIONS | {"epsilon": 20.0})
+    of_population = found.population.metrics()
+    for name, of_records in found.metrics().items():
+        one = of_population[name]
+        assert one.high - one.low > 1.2 * (of_records.high - of_records.low), name

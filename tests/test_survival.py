@@ -106,7 +106,7 @@ def test_curves_of_a_person_by_name():
     for named in ({"control": 1.0}, frame[control].iloc[:1]):
         same = SurvivalCurve.of(table, TIMES, named)
         np.testing.assert_array_equal(same.survival, by_place.survival)
-    with pytest.raises(ValueError, match=r"x has \['age'\], and the table"):
+    with pytest.raises(ValueError, match=r"x has \['age'\], but the table"):
         SurvivalCurve.of(table, TIMES, {"age": 1.0})
     levels = SimpleNamespace(names=(*table.names[:-2], "arm: b", "intercept"), sums=table.sums)
     levels.quantile = table.quantile
@@ -244,7 +244,7 @@ def test_hazards_are_those_of_statsmodels_and_curves_those_of_lifelines():
     assert finite.sum() >= 5
     assert np.all((curve.low <= expected + 0.05) & (expected - 0.05 <= curve.high) | ~finite)
     assert np.all(np.diff(curve.survival[finite]) <= 0)
-    with pytest.raises(ValueError, match="and the table 8 coefficients"):
+    with pytest.raises(ValueError, match="but the table has 8 coefficients"):
         SurvivalCurve.of(table, TIMES)
 
 

@@ -101,7 +101,7 @@ def room_of_rows(strength: float) -> float:
 
     Of columns of mean 0 and deviation 1 nearly half of the rows are longer than the root: five of
     them, shortened to it, have slopes 13 % too large with any number of records, and with this
-    .3 %. On nine tables at epsilon 0.3 to 3, in [-1, 1] or standardised, scores do not change.
+    .3 %. On nine tables at epsilon 0.3 to 3, in [-1, 1] or standardized, scores do not change.
     """
     return max(1.0, strength / 50.0)
 

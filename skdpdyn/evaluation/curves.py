@@ -249,7 +249,7 @@ class PrivateCalibrationDisplay(Display):
 
 
 def _check_has(evaluation, curve):
-    """Refuse what has no such curve."""
+    """Refuse evaluations that have no such curve."""
     if not hasattr(evaluation, curve):
         raise ValueError(
             f"a {type(evaluation).__name__} has no {curve}: pass what evaluate returns of a "

@@ -63,8 +63,8 @@ def of_numbers(
         return score(strength, low, high, _checked_limit(largest_error, most, requirement))
     if strength < rules.FACTS_STRENGTH:
         raise ValueError(
-            "target_bounds=None: the model knows none, and so few records pay for none at "
-            f"epsilon={budget.epsilon:g}. Pass public bounds (low, high)"
+            "target_bounds=None: the model has none, and there are too few records to estimate "
+            f"them at epsilon={budget.epsilon:g}. Pass public bounds (low, high)"
         )
     numbers = numbers_of(y)
     largest = _checked_limit(largest_error, math.inf, "above 0")

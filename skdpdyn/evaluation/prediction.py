@@ -330,9 +330,11 @@ def _halved(distances, units, grid, needed, tally, spending):
 
 
 def _refuse_persons(model):
-    """Refuse what is no regressor, and a model whose privacy is that of persons."""
+    """Refuse classifiers, and models whose guarantee is for persons."""
     if not is_regressor(model):
-        raise ValueError(f"a {type(model).__name__} is no regressor: intervals are of numbers")
+        raise ValueError(
+            f"a {type(model).__name__} is not a regressor: prediction intervals are for numbers"
+        )
     unit = getattr(getattr(_last(model), "privacy_", None), "unit", "record")
     if unit != "record":
         raise ValueError(
@@ -363,8 +365,8 @@ def _scales(model, target_bounds):
         bounds = getattr(_last(model), "target_bounds_", None)
     if bounds is None:
         raise ValueError(
-            f"target_bounds=None: the {type(model).__name__} knows no bounds of its target. Pass "
-            "target_bounds=(low, high), public ones"
+            f"target_bounds=None: the {type(model).__name__} has no bounds of its target. Pass "
+            "public target_bounds=(low, high)"
         )
     if np.shape(bounds) != (2,) or not are_bounds(*map(float, bounds)):
         raise ValueError(f"target_bounds={quoted(target_bounds)} must be two numbers, low < high")

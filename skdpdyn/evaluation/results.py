@@ -517,8 +517,8 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
         at = int(np.argmin(np.abs(self.edges - as_float(threshold))))
         if not abs(self.edges[at] - as_float(threshold)) <= 1e-9:
             raise ValueError(
-                f"threshold={quoted(threshold)} is no edge of a bin: it must be one of "
-                f"{self.thresholds.tolist()}. Give evaluate the thresholds that you need"
+                f"threshold={quoted(threshold)} is not a threshold of this evaluation: it must "
+                f"be one of {self.thresholds.tolist()}. Give evaluate the thresholds that you need"
             )
         return at + 1
 

@@ -134,7 +134,7 @@ def plan_table(
     target: float | None = None,
     **guesses: float,
 ) -> PlannedTables:
-    """Return what `private_regression` will answer on data of this shape, and how precisely.
+    """Predict which coefficients `private_regression` can estimate on such data, and how well.
 
     It reads no record and spends nothing: it draws rows of normal columns, and of skewed ones of a
     long tail, with targets that they tell a little of, and asks for the table itself. For more than

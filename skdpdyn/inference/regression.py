@@ -360,24 +360,24 @@ def _regression(model, X, exposure):
     if type(model) not in TITLES:
         kinds = ", ".join(kind.__name__ for kind in TITLES)
         raise UnsupportedMechanismError(
-            f"no table is known for a {type(model).__name__}, only for {kinds}: a quantile, a "
-            "margin and a spline's knots have no likelihood whose curvature could be released. Of "
-            "a pipeline pass the last step, and X as the steps before it make it"
+            f"no table is known for a {type(model).__name__}, only for {kinds}: standard errors "
+            "need a likelihood. Of a pipeline pass the last step, and X as transformed by the "
+            "steps before it"
         )
     if getattr(model, "loss", "squared") != "squared":
         raise UnsupportedMechanismError(
-            f"loss={quoted(model.loss)}: no table is known for robust centres, only for means. Use "
-            "loss='squared', whose limits on residuals follow what is beyond them"
+            f"loss={quoted(model.loss)}: no table is known for robust centers, only for means. Use "
+            "loss='squared'"
         )
     if getattr(model, "class_weight", None) is not None:
         raise UnsupportedMechanismError(
-            f"class_weight={quoted(model.class_weight)} makes another loss of the likelihood, with "
-            "another minimiser and other errors. Use class_weight=None"
+            f"class_weight={quoted(model.class_weight)} changes the likelihood, so standard "
+            "errors would be wrong. Use class_weight=None"
         )
     if getattr(model, "estimand", "persons") != "persons":
         raise UnsupportedMechanismError(
-            f"estimand={quoted(model.estimand)} moves predictions, which a table has none of. Use "
-            "estimand='persons', or equal_rows=True, so that rows weigh the same"
+            f"estimand={quoted(model.estimand)} shifts predictions, and a table has only "
+            "coefficients. Use estimand='persons', or equal_rows=True, so that rows weigh the same"
         )
     if isinstance(X, Rows) or hasattr(X, "tocsr"):
         raise TypeError(f"X is a {type(X).__name__}: a table needs dense rows in memory")

@@ -159,7 +159,7 @@ def factor_of_all(covariance: np.ndarray, alpha: float, alone: float) -> float:
     Returns
     -------
     float
-        By the tube around the path of standardised errors on the sphere (Hotelling 1939, Naiman
+        By the tube around the path of standardized errors on the sphere (Hotelling 1939, Naiman
         1986): the largest of them is beyond c with a probability of at most
         length / pi exp(-c^2 / 2) + P(|N(0, 1)| > c).
     """

@@ -232,8 +232,8 @@ def _rows_of_periods(table, times, x):
     x = _named(names, x) if hasattr(x, "items") else np.asarray(values_of(x), dtype=np.float64)
     if n_periods + x.size != len(table.names):
         raise ValueError(
-            f"times={times.tolist()!r} and x have {n_periods + x.size} numbers, and the table "
-            f"{len(table.names)} coefficients"
+            f"times={times.tolist()!r} and x have {n_periods + x.size} numbers, but the table "
+            f"has {len(table.names)} coefficients"
         )
     rows = np.column_stack([np.eye(n_periods, n_periods - 1, -1), np.tile(x, (n_periods, 1))])
     return np.column_stack([rows, np.ones(n_periods)])
@@ -244,7 +244,7 @@ def _named(names, x):
     values = {str(name): getattr(value, "iloc", [value])[0] for name, value in x.items()}
     columns = {name if name in values else name.partition(": ")[0] for name in names}
     if columns != {*values}:
-        raise ValueError(f"x has {sorted(values)}, and the table the columns {sorted(columns)}")
+        raise ValueError(f"x has {sorted(values)}, but the table has the columns {sorted(columns)}")
     numbers = []
     for name in names:
         column, _, level = name.partition(": ")

@@ -266,10 +266,10 @@ class PrivateSummary(Shown):
         statistic = float(coef @ np.linalg.solve(cov, coef)) if is_answered else math.nan
         return WaldTest(statistic, len(chosen), float(special.chdtrc(len(chosen), statistic)))
 
-    def standardised(self, X: Any, *, weights: Any = None, against: Any = None) -> Estimate:
+    def standardized(self, X: Any, *, weights: Any = None, against: Any = None) -> Estimate:
         """Return the mean expectation of a public population, or by how much two of them differ.
 
-        That of rows with a treatment, against the same rows without it, is the standardised risk
+        That of rows with a treatment, against the same rows without it, is the standardized risk
         difference. It costs nothing.
 
         Parameters
@@ -302,7 +302,7 @@ class PrivateSummary(Shown):
     def marginal_effects(self, X: Any, *, weights: Any = None) -> dict[str, Estimate]:
         """Return by how much expectations change with each column, in the mean of public rows.
 
-        That is the mean derivative. The effect of a dummy is that of `standardised` rows with it
+        That is the mean derivative. The effect of a dummy is that of `standardized` rows with it
         against rows without it.
 
         Parameters
@@ -407,7 +407,7 @@ class PrivateSummary(Shown):
         return mean, (part * self._slope(raw)) @ rows, self._are_answered(rows, part)
 
     def _are_answered(self, rows, part):
-        """Return whether there is enough information on raw predictions, where a link bends them.
+        """Return whether there is enough information on raw predictions, if the link is not linear.
 
         A mean of raw predictions may be known where single ones are not; that of their expectations
         follows from single ones.
@@ -447,8 +447,8 @@ class PrivateSummary(Shown):
         n_columns = len(self.names) - ("intercept" in self.names)
         if X.ndim != 2 or X.shape[1] != n_columns:
             raise ValueError(
-                f"X has shape {X.shape}, and the table {n_columns} coefficients of one output: of "
-                "several classes use the model's predict_proba"
+                f"X has shape {X.shape}, but the table has {n_columns} coefficients. For several "
+                "classes use the model's predict_proba"
             )
         rows = np.column_stack([X, np.ones((len(X), len(self.names) - n_columns))])
         return rows, rows @ self.sums.params
@@ -625,8 +625,8 @@ class PrivateSummary(Shown):
         """
         if checked_flag(odds_ratios, "odds_ratios") and self.ratio is None:
             raise ValueError(
-                "odds_ratios=True: exponentials of a linear model's coefficients are no ratios of "
-                "anything. Use odds_ratios=False"
+                "odds_ratios=True: exponentials of the coefficients of a linear regression are not "
+                "ratios. Use odds_ratios=False"
             )
         return self.ratio if odds_ratios else None
 
