@@ -341,7 +341,7 @@ def test_limits_follow_the_errors(skewed):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_differences_of_two_models(name):
-    """Of 40 intervals of 95 % less than 27 hold the difference with probability 1e-7.
+    """Of 60 intervals of 95 % less than 43 hold the difference with probability 1e-9.
 
     It is narrower than that of either model alone: both err on the same records.
     """
@@ -357,14 +357,14 @@ def test_differences_of_two_models(name):
     for loss, of in truth.items():
         assert turned[loss].value == pytest.approx(-of.value, abs=1e-9)
     held = dict.fromkeys(truth, 0)
-    for seed in range(40):
+    for seed in range(60):
         drawn = np.random.default_rng(seed).integers(0, 600, 3000)
         options = {"epsilon": 3.0, "random_state": seed, **bounds}
         found = evaluate(model, X[drawn], y[drawn], against=other, **options)
         for loss, of in truth.items():
             one = found.population.metrics()[loss]
             held[loss] += one.low <= of.value <= one.high
-    assert min(held.values()) >= 27
+    assert min(held.values()) >= 43
     assert list(truth) == list(found.metrics())
     assert "less those of the other" in repr(found)
     assert found.privacy_ == composition(found.mechanism_)
