@@ -236,7 +236,7 @@ DRAWING = {
     "standard_noise": "solvers/objective_perturbation.py",
     "draw_gamma": "core/noise.py",
     # digits, batches, trials, seeds
-    "random": "kernels/jit.py kernels/release.py kernels/normals.py kernels/draws.py",
+    "random": "kernels/later.py kernels/release.py kernels/normals.py kernels/draws.py",
     "bytes": "model_selection/_trials.py",
     "permutation": "kernels/draws.py solvers/runs.py solvers/output_perturbation.py"
     " model_selection/_splits.py",

@@ -756,7 +756,9 @@ def test_rare_outcomes_are_refused_where_noise_moves_them_far(std):
     curvature = Moment(size * np.eye(3), 0.01 * size)
     step = np.zeros(3), np.zeros(3), std
     known = Noisy(1.0, 0.0)
-    evidence = Evidence([step], curvature, None, 1.0, known, is_rare=True, cut=None, lost=0.0)
+    evidence = Evidence(
+        [step], curvature, None, 1.0, known, is_rare=True, cut=None, lost=0.0, left_out=known
+    )
     assert len(evidence.scored().inverse.weak) == (3 if std < 10 else 0)
 
 

@@ -545,7 +545,7 @@ def _below_residual(quantile):
 
 @cache
 def below(quantile: float) -> Loss:
-    """Return what a count of targets at or below predictions adds up: no loss, but bounded.
+    """Return a bounded quantity whose sum counts targets at or below predictions; it is no loss.
 
     A row adds 1 - quantile where its target is, and -quantile elsewhere: 0 in the mean, where that
     part of the targets is below.

@@ -1,4 +1,4 @@
-"""Parts of an evaluation: sums to release, and what makes results of them."""
+"""Parts of an evaluation: sums to release, and functions that make results of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

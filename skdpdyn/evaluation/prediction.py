@@ -388,7 +388,7 @@ def _distances(model, X, y, least):
 
 
 def _middle_and_unit(raw, least):
-    """Return the middle of an interval, and what its threshold is in units of."""
+    """Return the middle of an interval, and the unit of its threshold."""
     if raw.ndim == 1:
         return raw, np.ones(len(raw))
     low = raw.min(axis=1)

@@ -1,4 +1,4 @@
-"""A plan of a table before a record is read: what will be answered, and how wide intervals are."""
+"""A plan of a table before a record is read: the share answered, and the width of intervals."""
 
 import math
 from collections.abc import Sequence
@@ -338,7 +338,7 @@ def _std_err(rows: np.ndarray, curvature: np.ndarray) -> np.ndarray:
 
 
 class _Drawn(NamedTuple):
-    """Rows that stand for those of a table, and what is public of them.
+    """Rows that stand for those of a table, and public facts about them.
 
     ``linear`` are sums of their columns, of mean 0 and variance 1; ``cells`` the cells of each
     column by its name.

@@ -1,4 +1,4 @@
-"""Rows in coordinates with what a likelihood says of each: sums that are sealed.
+"""Rows in coordinates with the scores of a likelihood, whose sums are sealed.
 
 Whatever terms a row is given, they are cut where they are summed.
 """

@@ -611,7 +611,7 @@ class Scoring:
         )
 
     def _limited(self, k, distances, limit):
-        """Return the limit, no less than before, and buy what is beyond it."""
+        """Return the limit, no less than before, and buy the sum of residuals beyond it."""
         name = CUT.format(k)
         tally = self.scored.tally
         if k in LOOK_SHARES:

@@ -1,4 +1,4 @@
-"""What passes over rows are asked for, and what they are given, without what is compiled."""
+"""Requests and results of passes over rows, which need no compiler."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from skdpdyn.kernels.later import entry, inner, readonly, types, writable
 
 
 def _kinds():
-    """Return the types of what comes after cells, by name."""
+    """Return the types of the arguments after cells, by name."""
     return {
         "whole": types.int64,
         "numbers": readonly(np.float64),

@@ -196,7 +196,7 @@ def strict(function: Callable) -> Any:
 
 
 def built_in(function: Callable) -> Any:
-    """Return what is compiled in the place of a function of plain Python, by its name."""
+    """Return the compiled function that replaces one of plain Python, by its name."""
     return function if numba.config.DISABLE_JIT else globals()[function.__name__]
 
 

@@ -100,7 +100,7 @@ def is_open(column: NumberColumn | Levels) -> bool:
 
 
 def is_counted(column: NumberColumn | Levels) -> bool:
-    """Return whether what occurs in a column is still to be bought: levels, or shared values."""
+    """Return whether the levels or the shared values of a column are still to be bought."""
     return isinstance(column, OpenLevels) or getattr(column, "shared", ()) is None
 
 

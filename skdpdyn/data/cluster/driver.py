@@ -384,7 +384,7 @@ class ClusterRows(TargetsElsewhere):
         return self._session.ask((name, of_parts, *arguments), *state)
 
     def changed(self):
-        """See `Rows.changed`: where rows are, they are compared with what was read there."""
+        """See `Rows.changed`: workers compare their rows with those that they read."""
         return any(self._session.ask(("changed", None)))
 
     def _cuts(self, edges):
