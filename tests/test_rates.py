@@ -19,7 +19,9 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (N, 2))
 YEARS = RNG.uniform(0.1, 2.0, N)
 COUNTS = RNG.poisson(YEARS * np.exp(X @ [1.0, -0.5])).astype(float)
-MODEL = PoissonRegressor(alpha=0).fit(X, COUNTS / YEARS, sample_weight=YEARS)
+PLAIN = PoissonRegressor(alpha=0).fit(X, COUNTS / YEARS, sample_weight=YEARS)  # a row at a time
+MODEL = PrivatePoissonRegressor(epsilon=1e6, target_bounds=(0, 6), random_state=0)
+MODEL.fit(X, COUNTS, exposure=YEARS)
 OPTIONS = {"epsilon": 1.0, "delta": 1e-6, "target_bounds": (0, 6)}
 
 
@@ -88,7 +90,7 @@ def test_intervals_hold_what_they_are_of():
 
 
 def test_intervals_for_the_population():
-    """Of 60 intervals of 95 % less than 43 hold the number with probability 1e-9.
+    """Of 40 intervals of 95 % less than 27 hold the number with probability 4e-9.
 
     The population has infinitely many of the records that there are. Those for noise alone are too
     narrow for it.
@@ -98,7 +100,7 @@ def test_intervals_for_the_population():
     deviance = mean_poisson_deviance(COUNTS / YEARS, rates, sample_weight=YEARS) * YEARS.mean()
     truth = {"mean deviance": deviance, "observed / expected": COUNTS.sum() / (YEARS @ rates)}
     held = {name: np.zeros(2) for name in truth}
-    for seed in range(60):
+    for seed in range(40):
         drawn = np.random.default_rng(seed).integers(0, N, 2000)
         given = {"exposure": YEARS[drawn], "random_state": seed}
         found = evaluate(MODEL, X[drawn], COUNTS[drawn], **options, **given)
@@ -106,7 +108,7 @@ def test_intervals_for_the_population():
             for k, of in enumerate((found, found.population)):
                 one = of.metrics()[name]
                 held[name][k] += one.low <= value <= one.high
-    assert all(of_sample >= 43 > of_noise for of_noise, of_sample in held.values())
+    assert all(of_sample >= 27 > of_noise for of_noise, of_sample in held.values())
 
 
 def test_models_of_counts_need_no_exposure():
@@ -123,7 +125,7 @@ def test_models_of_counts_need_no_exposure():
 
 
 def test_the_largest_count_is_bought_where_nobody_knows_it():
-    found = evaluate(MODEL, X, COUNTS, exposure=YEARS, epsilon=100.0, random_state=0)
+    found = evaluate(PLAIN, X, COUNTS, exposure=YEARS, epsilon=100.0, random_state=0)
     assert np.quantile(COUNTS, 0.99) <= found.largest_count <= 2 * COUNTS.max()
     assert found.mechanism_.names[:2] == ("range of targets", "finer range of targets")
     known = scored(epsilon=100.0, target_bounds=(0, found.largest_count))
@@ -134,9 +136,9 @@ def test_what_cannot_be_scored_is_refused():
     ridge = PrivateRidge(target_bounds=(-1, 6)).fit(X, COUNTS)
     for model, message, options in (
         (ridge, "must not begin below 0", {"exposure": YEARS}),
-        (MODEL, "the model has none, and there are too few", {"exposure": YEARS, "epsilon": 0.1}),
-        (MODEL, "exposure must hold one finite", {"exposure": -YEARS, "target_bounds": (0, 6)}),
-        (MODEL, "at most 20", {**OPTIONS, "exposure": YEARS, "largest_error": 21}),
+        (PLAIN, "the model has none, and there are too few", {"exposure": YEARS, "epsilon": 0.1}),
+        (PLAIN, "exposure must hold one finite", {"exposure": -YEARS, "target_bounds": (0, 6)}),
+        (PLAIN, "at most 20", {**OPTIONS, "exposure": YEARS, "largest_error": 21}),
     ):
         with pytest.raises(ValueError, match=message):
             evaluate(model, X, COUNTS, **{"epsilon": 1.0, **options})
@@ -162,7 +164,7 @@ def test_differences_change_sign_with_the_order_of_models():
     other.coef_ = other.coef_[::-1]
     one, back = (
         evaluate(first, X, COUNTS, against=second, **OPTIONS | {"epsilon": 20.0}).metrics()
-        for first, second in ((MODEL, other), (other, MODEL))
+        for first, second in ((PLAIN, other), (other, PLAIN))
     )
     for loss, of in one.items():
         assert of.value == pytest.approx(-back[loss].value, abs=1e-12)

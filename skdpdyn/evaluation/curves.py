@@ -39,10 +39,10 @@ class PrivateRocCurveDisplay(Display):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpdyn.evaluation import PrivateRocCurveDisplay, evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
     >>> y = X[:, 0] > 0
     >>> model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
-    >>> evaluation = evaluate(model, X, y, epsilon=1.0)
+    >>> evaluation = evaluate(model, X, y, epsilon=4.0)
     >>> display = PrivateRocCurveDisplay.from_evaluation(evaluation, plot=False)
     >>> display.fpr.size, bool(display.roc_auc.value > 0.95)
     (33, True)
@@ -151,9 +151,9 @@ class PrivateCalibrationDisplay(Display):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpdyn.evaluation import PrivateCalibrationDisplay, evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
     >>> model = LogisticRegression(C=100).fit([[-1.0], [1.0]], [False, True])
-    >>> evaluation = evaluate(model, X, X[:, 0] > 0, epsilon=1.0)
+    >>> evaluation = evaluate(model, X, X[:, 0] > 0, epsilon=4.0)
     >>> display = PrivateCalibrationDisplay.from_evaluation(evaluation, n_groups=4, plot=False)
     >>> display.predicted.size, bool(display.observed[-1].value > 0.9)
     (4, True)
