@@ -19,6 +19,7 @@ from skdpdyn.data.rows import in_reach, row_norms, shortened
 from skdpdyn.data.streamed import StreamedRows
 from skdpdyn.evaluation import evaluate
 from skdpdyn.preprocessing import RowMapper
+from skdpdyn.solvers import NoisyGD
 
 N = 600
 LONG = 7, 333  # places of long rows
@@ -82,11 +83,15 @@ SOLVERS = {
     "output": {"solver": "output_perturbation", "conditioning": None, "data_norm": 1.0},
     "objective": {"solver": "objective_perturbation", "conditioning": None, "data_norm": 1.0},
 }
+FEW_STEPS = NoisyGD(n_steps=20)
 WAYS = [("dense", PrivateLogisticRegression, changes) for changes in SOLVERS.values()]
 WAYS += [("dense", PrivateRidge, {}), ("dense", PrivateSoftmaxRegression, {})]
 WAYS += [("dense", PrivateRidge, {"solver": "sufficient_statistics", "data_norm": 1.0})]
 WAYS += [(way, PrivateLogisticRegression, {}) for way in ("sparse", "streamed", "parquet")]
-WAYS += [("sparse", PrivateRidge, {}), ("streamed", PrivateRidge, {"conditioning": None})]
+WAYS += [
+    ("sparse", PrivateRidge, {}),
+    ("streamed", PrivateRidge, {"conditioning": None, "solver": FEW_STEPS}),
+]
 WAYS += [("persons", PrivateLogisticRegression, {}), ("persons", PrivateRidge, {})]
 
 
