@@ -185,7 +185,7 @@ def test_what_is_no_quantile_is_refused(quantile):
 
 
 def test_it_has_no_table():
-    with pytest.raises(UnsupportedMechanismError, match="a quantile, a margin"):
+    with pytest.raises(UnsupportedMechanismError, match="standard errors need a likelihood"):
         private_regression(PrivateQuantileRegressor(), X, Y, epsilon=1.0, bounds=(-1, 1))
 
 
