@@ -138,8 +138,8 @@ def test_every_constant_is_changed_where_it_is_read():
     gains = constants.gains(problem, 1.0, 0, np.arange(4000), np.arange(4000, 5000))
     touched = {name for (name, _), gain in gains.items() if gain}
     # 4,000 records are enough for a matrix of three columns and for no clip, and too few for the
-    # most steps, at half and at double
-    untouched = {"matrix_strength", "clip", "most_steps"}
+    # most steps and for momentum, at half and at double
+    untouched = {"matrix_strength", "clip", "most_steps", "momentum_steps"}
     assert touched == set(constants.PLACES) - untouched
     assert all(np.isfinite(gain) for gain in gains.values())
     assert {name: getattr(rules, name) for name in before} == before

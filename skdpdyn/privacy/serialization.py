@@ -161,7 +161,9 @@ def to_dict(value: Any) -> Any:
         ]
     if isinstance(value, float) and not math.isfinite(value):
         return {"type": "float", "value": str(value)}
-    if value is None or isinstance(value, (str, int, float)):
+    if isinstance(value, float):
+        return float(value)  # of numpy's, too
+    if value is None or isinstance(value, (str, int)):
         return str(value) if isinstance(value, str) else value
     raise ValueError(
         f"{type(value).__name__} cannot be stored: only {sorted(TYPES)} and plain values can"
