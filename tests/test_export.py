@@ -217,7 +217,7 @@ def test_inputs_of_onnx_have_the_names_of_columns():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({name: rng.uniform(0, 1, N_SAMPLES) for name in names})
     frame["w"] = rng.choice(["x", "y"], N_SAMPLES)
-    given = {"bounds": (0, 1), "categories": {"w": ["x", "y"]}, "interactions": None}
+    given = {"bounds": (0, 1), "categories": {"w": ["x", "y"]}}
     model = PrivateGAMClassifier(99.0, classes=["no", "yes"], **given).fit(frame, LABELS)
     session = runtime.InferenceSession(to_onnx(model, double=True).SerializeToString())
     columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])

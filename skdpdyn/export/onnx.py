@@ -265,6 +265,7 @@ def _convert_terms(scope, operator, container):
 
     dtype = np.float64 if _number_type(operator) is DoubleTensorType else np.float32
     graph = _TermsGraph(operator.raw_operator, operator.inputs, dtype, container.target_opset)
+    graph.write_cells(scope, container)
     version = {"op_version": container.target_opset}
     terms = OnnxMul(graph.terms(), graph.factor(), output_names=operator.outputs, **version)
     terms.add_to(scope, container)
@@ -283,6 +284,15 @@ class _TermsGraph:
             *(explainer.weights, explainer.centres, explainer.counts),
         )
         self._codes = self._cells(inputs)
+
+    def write_cells(self, scope, container):
+        """Write the cells first, since skl2onnx follows every path from a result to its inputs."""
+        from skl2onnx.common._topology import Variable
+        from skl2onnx.common.data_types import Int32TensorType
+
+        name = scope.get_unique_variable_name("cells")
+        self._node("Identity", self._codes, output_names=[name]).add_to(scope, container)
+        self._codes = Variable(name, name, scope=scope.name, type=Int32TensorType([None, None]))
 
     def _node(self, name, *inputs, **options):
         """Return a node of an operator; arrays of numbers have the graph's precision."""
