@@ -331,7 +331,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
     epsilon : float, default=1.0
         Privacy budget of the scaler alone, > 0.
     delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+        Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     max_rows_per_person : int or "auto", default="auto"
@@ -339,8 +339,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
         more rows, it takes so many, evenly spaced. "auto": 100, or fewer for more than 100 million
         persons.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
+        release is not private: for tests only.
 
     Attributes
     ----------
@@ -447,8 +447,8 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             for a whole person with all rows, and ``n_samples_`` is the number of persons. None:
             every row is a record by itself.
         unit : str or None, default=None
-            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
-            "person", or without ``groups`` "record".
+            Name of the unit that the ids in ``groups`` stand for, such as "household". None:
+            "person", or "record" without ``groups``.
 
         Returns
         -------

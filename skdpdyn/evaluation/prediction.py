@@ -202,7 +202,7 @@ def prediction_interval(
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+        Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     target_bounds : tuple (low, high) or None, default=None
@@ -214,8 +214,8 @@ def prediction_interval(
         least 1 - Phi(Phi^-1(1 - coverage) + mu), mu of model and interval together, twice it under
         "add_remove"; None where a failure is charged, or the model has no mu.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
+        release is not private: for tests only.
 
     Returns
     -------

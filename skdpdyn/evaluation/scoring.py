@@ -96,15 +96,15 @@ def evaluate(
         whole person with all rows: a row of a person with k rows has weight 1/k, and metrics are
         means over persons, whose number is public. None: every row is a record by itself.
     unit : str or None, default=None
-        What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
-        "person", or without ``groups`` "record".
+        Name of the unit that the ids in ``groups`` stand for, such as "household". None: "person",
+        or "record" without ``groups``.
     exposure : array-like of shape (n_samples,), default=None
         Exposure of each count: the model predicts rates. None: 1 for a model of counts of skdpdyn.
         Other models of rates are scored as such if there are exposures.
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+        Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     thresholds : array-like of shape (n_thresholds,), default=None
@@ -136,8 +136,8 @@ def evaluate(
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
+        release is not private: for tests only.
 
     Returns
     -------

@@ -150,7 +150,7 @@ PrivateRidge
     epsilon : float
         Budget of model and table together, > 0.
     delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+        Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
@@ -194,7 +194,8 @@ PrivateRidge
         rows have weight 1/k, and standard errors allow for all that rows of a person have in
         common: with ``robust`` they are clustered, otherwise on the safe side.
     unit : str or None, default=None
-        What ``groups`` holds the ids of, as the guarantee names it.
+        Name of the unit that the ids in ``groups`` stand for, such as "household". None: "person",
+        or "record" without ``groups``.
     exposure : array-like of shape (n_samples,), default=None
         Exposure of each count.
     equal_rows : bool, default=False
@@ -217,8 +218,8 @@ PrivateRidge
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
+        release is not private: for tests only.
 
     Returns
     -------

@@ -196,7 +196,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
         epsilon : float, default=1.0
             Privacy budget, > 0.
         delta : float or "auto", default="auto"
-            Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+            Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
         alpha : float or "auto", default="auto"
             Strength of the L2 penalty on the mean loss, >= 0; the intercept is penalized, too.
             Without conditioning (``conditioning=None``), scikit-learn's ``alpha`` is n times this
@@ -271,7 +271,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             are "auto" or None.
         random_state : None or int, default=None
             None: noise comes from fresh entropy and a cryptographic generator. An int repeats the
-            noise, so the fit is not private: use it for tests.
+            noise, so the fit is not private: for tests only.
         n_jobs : int, default=None
             Number of threads. None: as many as scikit-learn's OpenMP would use, see
             ``OMP_NUM_THREADS``, each with at least a million numbers of X. -1: all processors. The
@@ -454,8 +454,8 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             ``estimand`` of classifiers). ``n_samples_``, the number of persons, is public; the
             number of rows is not. None: every row is a record. A source of rows accepts no groups.
         unit : str or None, default=None
-            What ``groups`` identifies, as the guarantee names it, such as "household". None:
-            "person", or without ``groups`` "record".
+            Name of the unit that the ids in ``groups`` stand for, such as "household". None:
+            "person", or "record" without ``groups``.
         equal_rows : bool, default=False
             Whether each row has weight 1/``max_rows_per_person``, which then has to be a number,
             instead of 1/k. Weights of 1/k bias what depends on the number of rows.

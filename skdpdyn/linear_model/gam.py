@@ -97,7 +97,7 @@ class AdditiveModel(PrivateLinearModel):
         epsilon : float, default=1.0
             Privacy budget, > 0.
         delta : float or "auto", default="auto"
-            Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+            Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
         bounds : "auto", dict, tuple (low, high) or array-like, default="auto"
             Bounds of the columns of numbers. "auto": up to 7 % of the budget buys them. Public
             ones, ``{column: (low, high)}`` or what `BoundsScaler
@@ -741,7 +741,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         groups : array-like of shape (n_samples,), default=None
             Id of the person that each row belongs to, see `PrivateRidge.fit`.
         unit : str or None, default=None
-            What ``groups`` holds the ids of: "household", say.
+            Name of the unit that the ids in ``groups`` stand for, such as "household". None:
+            "person", or "record" without ``groups``.
         equal_rows : bool, default=False
             Whether all rows weigh the same, see `PrivateRidge.fit`.
         **not_taken : dict

@@ -148,8 +148,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
             Id of the person that each row belongs to: integers or strings. The guarantee is then
             for a whole person with all rows, see `PrivateRidge.fit`. None: every row is a record.
         unit : str or None, default=None
-            What ``groups`` identifies, as the guarantee names it, such as "household". None:
-            "person", or without ``groups`` "record".
+            Name of the unit that the ids in ``groups`` stand for, such as "household". None:
+            "person", or "record" without ``groups``.
         equal_rows : bool, default=False
             Whether each row has weight 1/``max_rows_per_person``, which then has to be a number,
             instead of 1/k. Weights of 1/k bias effects that depend on the number of rows.

@@ -127,7 +127,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     epsilon : float, default=1.0
         Privacy budget of the whole search, > 0.
     delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+        Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     expected_trials : float, default=6
         Mean of the number of trials, >= 1.
     trials : {"truncated_negative_binomial", "poisson"}, default="truncated_negative_binomial"
@@ -150,8 +150,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Positions of the held-out records, or a mask, chosen without the data; in place of
         ``test_size``.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the search, which is not
-        private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
+        search is not private: for tests only.
     n_jobs : int, default=None
         Number of trials at a time, by joblib. The result does not depend on it.
     verbose : int, default=0
@@ -300,8 +300,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             Exposure of each count, for `skdpdyn.PrivatePoissonRegressor`: see its ``fit``. The
             score compares counts with their predictions, rate times exposure.
         unit : str or None, default=None
-            What ``groups`` holds the ids of, as the guarantee names it: "household", say. None:
-            "person", or without ``groups`` "record".
+            Name of the unit that the ids in ``groups`` stand for, such as "household". None:
+            "person", or "record" without ``groups``.
         **not_taken : dict
             ``sample_weight``, a number for each row, for an estimator with ``weight_bounds``. A
             record's score is then 1 - w (1 - score) with its weight w over the largest allowed:

@@ -135,7 +135,7 @@ def complete_schema(
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
-        Probability of a larger loss, in (0, 1). "auto": 1/n^2.
+        Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     schema : Schema or None, default=None
@@ -144,11 +144,11 @@ def complete_schema(
         Id of the person that each row belongs to. The guarantee is then for a whole person with all
         of their rows, of which at most 100 are used. None: every row is a record by itself.
     unit : str or None, default=None
-        What ``groups`` holds the ids of, as the guarantee names it. None: "person", or without
-        ``groups`` "record".
+        Name of the unit that the ids in ``groups`` stand for, such as "household". None: "person",
+        or "record" without ``groups``.
     random_state : None or int, default=None
-        None: fresh entropy and a cryptographic generator. An int repeats the noise, which is not
-        private: for tests.
+        None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
+        release is not private: for tests only.
 
     Returns
     -------
