@@ -183,7 +183,7 @@ class Frame:
         if hasattr(X, "iloc"):
             of_each = cache(lambda: [column for _, column in X.items()])  # at a fifth of `iloc`
             of_pandas = cls._of(
-                list(X.columns), dtypes, len(X), lambda part, j: of_each()[j].iloc[part]
+                list(X.columns), dtypes, len(X), lambda part, j: _part_of(of_each()[j], part)
             )
             return replace(of_pandas, may_be_single=True)
         names = list(X.columns if hasattr(X, "get_columns") else X.schema.names)
@@ -268,6 +268,12 @@ class Frame:
         others = [type_ for type_ in self.types if not _SINGLE(type_)]
         is_single = others and all(type_.lower() in _FLOATS for type_ in others)
         return np.float32 if self.may_be_single and is_single else np.float64
+
+
+def _part_of(column, part):
+    """Return some rows of a column of pandas, where slicing takes longer than reading one cell."""
+    covers_all = part.start == 0 and part.stop >= len(column)
+    return column if covers_all else column.iloc[part]
 
 
 def intervals_of(columns: str) -> str:

@@ -158,6 +158,13 @@ class NumberColumn(FieldsAlone):
         return self.edges.size + 2
 
     @cached_property
+    def _for_kernel(self):
+        """Edges up to their largest number, and the cell of missing values."""
+        edges = np.full((1, MOST_EDGES), np.inf)
+        edges[0, : self.edges.size] = self.edges
+        return edges, np.array([self.n_cells - 1])
+
+    @cached_property
     def middles(self) -> np.ndarray:
         """The number that each cell stands for."""
         ends = np.concatenate([[self.low], self.edges, [self.high]])
@@ -195,10 +202,7 @@ class NumberColumn(FieldsAlone):
         kernel = write_codes.in_memory
         if kernel is not None and values.ndim == 1 and self.edges.size <= MOST_EDGES:
             codes = np.empty((1, values.size), np.uint16)
-            edges = np.full((1, MOST_EDGES), np.inf)
-            edges[0, : self.edges.size] = self.edges
-            missing = np.array([self.n_cells - 1])
-            kernel(np.ascontiguousarray(values)[:, None], edges, missing, codes)
+            kernel(np.ascontiguousarray(values)[:, None], *self._for_kernel, codes)
             return codes[0]
         places = np.searchsorted(self.edges, values, side="right")  # NaN is after all
         places[np.isnan(values)] = self.n_cells - 1

@@ -13,7 +13,7 @@ from numba import types
 
 from skdpdyn.kernels.jit import readonly, strict, writable
 from skdpdyn.kernels.ready import WIDE
-from skdpdyn.kernels.vectors import filled, load, multiply_then_add, store, total
+from skdpdyn.kernels.vectors import clamp, filled, load, multiply_then_add, store, total
 
 _number = types.float64
 _vector = readonly(np.float64)
@@ -24,11 +24,18 @@ _room = writable(np.float64)
 @strict
 def _turn(X, start, v):
     """Write a block of rows, a column of X after the other; the last row fills the rest."""
-    last = X.shape[0] - 1 - start
-    for k in range(WIDE):
-        row = start + (k if k < last else last)
+    last = X.shape[0] - 1
+    for k in range(0, WIDE, 4):  # four rows share what is written
+        first = min(start + k, last)
+        second = min(start + k + 1, last)
+        third = min(start + k + 2, last)
+        fourth = min(start + k + 3, last)
         for p in range(X.shape[1]):
-            v[p * WIDE + k] = X[row, p]
+            at = p * WIDE + k
+            v[at] = X[first, p]
+            v[at + 1] = X[second, p]
+            v[at + 2] = X[third, p]
+            v[at + 3] = X[fourth, p]
 
 
 @strict
@@ -37,27 +44,23 @@ def _are_finite(v, n_columns):
     zero = filled(0.0)
     a = zero
     b = zero
-    c = zero
-    d = zero
     for at in range(0, n_columns * WIDE, WIDE):
         a = multiply_then_add(load(v, at), zero, a)
         b = multiply_then_add(load(v, at + 8), zero, b)
-        c = multiply_then_add(load(v, at + 16), zero, c)
-        d = multiply_then_add(load(v, at + 24), zero, d)
-    ones = filled(1.0)
-    a = multiply_then_add(a, ones, b)
-    c = multiply_then_add(c, ones, d)
-    return total(multiply_then_add(a, ones, c)) == 0.0
+    return total(multiply_then_add(a, filled(1.0), b)) == 0.0
 
 
 @strict
 def _into_ranges(v, middle, factor):
     """Bring each column from its range to [-1, 1]; values beyond count as the nearer end."""
+    one = filled(1.0)
+    nothing = filled(-0.0)
     for p in range(middle.size):
-        for k in range(p * WIDE, (p + 1) * WIDE):
-            number = (v[k] - middle[p]) * factor[p]
-            number = number if number > -1.0 else -1.0
-            v[k] = number if number < 1.0 else 1.0
+        less = filled(-middle[p])
+        times = filled(factor[p])
+        for at in (p * WIDE, p * WIDE + 8):
+            number = multiply_then_add(load(v, at), one, less)
+            store(v, at, clamp(multiply_then_add(number, times, nothing), one))
 
 
 @strict
@@ -65,19 +68,12 @@ def write_dots(left, right, out):
     """Write the products of a row of numbers with a block of rows."""
     a = filled(0.0)
     b = filled(0.0)
-    c = filled(0.0)
-    d = filled(0.0)
     for p in range(left.size):
         number = filled(left[p])
-        there = p * WIDE
-        a = multiply_then_add(number, load(right, there), a)
-        b = multiply_then_add(number, load(right, there + 8), b)
-        c = multiply_then_add(number, load(right, there + 16), c)
-        d = multiply_then_add(number, load(right, there + 24), d)
+        a = multiply_then_add(number, load(right, p * WIDE), a)
+        b = multiply_then_add(number, load(right, p * WIDE + 8), b)
     store(out, 0, a)
     store(out, 8, b)
-    store(out, 16, c)
-    store(out, 24, d)
 
 
 @strict
@@ -85,17 +81,11 @@ def _write_squares(v, n_columns, squares):
     """Write the squared length of each row."""
     a = filled(0.0)
     b = filled(0.0)
-    c = filled(0.0)
-    d = filled(0.0)
     for at in range(0, n_columns * WIDE, WIDE):
         a = multiply_then_add(load(v, at), load(v, at), a)
         b = multiply_then_add(load(v, at + 8), load(v, at + 8), b)
-        c = multiply_then_add(load(v, at + 16), load(v, at + 16), c)
-        d = multiply_then_add(load(v, at + 24), load(v, at + 24), d)
     store(squares, 0, a)
     store(squares, 8, b)
-    store(squares, 16, c)
-    store(squares, 24, d)
 
 
 @strict
@@ -108,37 +98,23 @@ def write_lengths(w, matrix, full, squares):
     zero = filled(0.0)
     s = zero
     t = zero
-    u = zero
-    x = zero
     for q in range(0, matrix.shape[0], 2):
         a = zero
         b = zero
         c = zero
         e = zero
-        f = zero
-        g = zero
-        h = zero
-        i = zero
         for p in range(0 if full else q, d):
             first = filled(matrix[q, p])
             second = filled(matrix[q + 1, p])
             at = p * WIDE
             a = multiply_then_add(first, load(w, at), a)
             b = multiply_then_add(first, load(w, at + 8), b)
-            c = multiply_then_add(first, load(w, at + 16), c)
-            e = multiply_then_add(first, load(w, at + 24), e)
-            f = multiply_then_add(second, load(w, at), f)
-            g = multiply_then_add(second, load(w, at + 8), g)
-            h = multiply_then_add(second, load(w, at + 16), h)
-            i = multiply_then_add(second, load(w, at + 24), i)
-        s = multiply_then_add(f, f, multiply_then_add(a, a, s))
-        t = multiply_then_add(g, g, multiply_then_add(b, b, t))
-        u = multiply_then_add(h, h, multiply_then_add(c, c, u))
-        x = multiply_then_add(i, i, multiply_then_add(e, e, x))
+            c = multiply_then_add(second, load(w, at), c)
+            e = multiply_then_add(second, load(w, at + 8), e)
+        s = multiply_then_add(c, c, multiply_then_add(a, a, s))
+        t = multiply_then_add(e, e, multiply_then_add(b, b, t))
     store(squares, 0, s)
     store(squares, 8, t)
-    store(squares, 16, u)
-    store(squares, 24, x)
 
 
 @strict
@@ -159,14 +135,21 @@ def _shorten(v, n_columns, k):
 def _bring_into_ball(v, n_columns, radius, scale):
     """Write the factor of each row that brings it into a ball."""
     _write_squares(v, n_columns, scale)
-    for k in range(WIDE):
-        square = scale[k]
-        least = radius
-        if square == np.inf:
-            square = _shorten(v, n_columns, k)
-            least = 0.0  # beyond any ball, however short it is now
-        length = np.sqrt(square)
-        scale[k] = radius / (length if length > least else least)
+    some_are_long = False
+    for k in range(scale.size):  # a loop of a known number of rounds would use no vectors
+        some_are_long |= scale[k] == np.inf
+    if some_are_long:
+        for k in range(WIDE):
+            square = scale[k]
+            if square == np.inf:  # beyond any ball, however short it is divided
+                scale[k] = radius / np.sqrt(_shorten(v, n_columns, k))
+            else:
+                length = np.sqrt(square)
+                scale[k] = radius / (length if length > radius else radius)
+    else:
+        for k in range(scale.size):
+            length = np.sqrt(scale[k])
+            scale[k] = radius / (length if length > radius else radius)
 
 
 @strict
@@ -174,16 +157,20 @@ def _divide(v, centre, matrix, ball, scale, lost, w):
     """Multiply factors by those of a map; write how much of its shift rows lose, and use ``w``."""
     _radius, norm, shrink, unit, full = ball
     for p in range(centre.size):
-        for k in range(WIDE):
-            w[p * WIDE + k] = scale[k] * v[p * WIDE + k] - centre[p]
+        less = filled(-centre[p])
+        for at in (0, 8):
+            there = p * WIDE + at
+            store(w, there, multiply_then_add(load(scale, at), load(v, there), less))
     if matrix.shape[0] == 1:  # a diagonal
+        nothing = filled(-0.0)
         for p in range(centre.size):
-            for k in range(p * WIDE, (p + 1) * WIDE):
-                w[k] *= matrix[0, p]
+            times = filled(matrix[0, p])
+            for at in (p * WIDE, p * WIDE + 8):
+                store(w, at, multiply_then_add(load(w, at), times, nothing))
         _write_squares(w, centre.size, lost)
     else:
         write_lengths(w, matrix, full > 0.0, lost)
-    for k in range(WIDE):
+    for k in range(lost.size):
         length = np.sqrt(lost[k])
         least = length if unit > 0.0 else norm
         kept = shrink * norm / (length if length > least else least)

@@ -8,7 +8,7 @@ from skdpdyn.kernels.later import is_compiled
 from skdpdyn.support.startup import no_collections
 
 MOST_EDGES = 255  # of a column of numbers
-WIDE = 32  # rows that loops of predictions turn at a time
+WIDE = 16  # rows that loops of predictions turn at a time
 
 
 class WhenReady:

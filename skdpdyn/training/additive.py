@@ -30,7 +30,8 @@ from skdpdyn.support.blas import in_threads, threads_of
 from skdpdyn.training.base import quoting_no_records, read_frame
 
 _MOST_PRODUCTS = 1_000_000  # of pairs: half a gigabyte of them, and of what they are made of
-_AT_ONCE = 1 << 15  # rows that become cells at a time
+_AT_ONCE = 1 << 15  # rows that become cells at a time, by each thread
+_ALONE = 1 << 17  # rows that one thread alone makes cells of
 FLAGS = Levels((False, True))
 
 
@@ -538,7 +539,7 @@ class Table:
         if self._n_threads > 1:
             list(in_threads(write, self._portions(_AT_ONCE), self._n_threads))
         else:
-            for portion in self._portions(_AT_ONCE):
+            for portion in self._portions(_ALONE):
                 write(portion)
         return Coded(codes, expansion)
 

@@ -382,7 +382,8 @@ def read_frame(estimator: Any, X: Any, reset: bool) -> Frame:
         options = {"dtype": None, "ensure_all_finite": False}
     with config_context(array_api_dispatch=False):
         if frame is not None and frame.names is not None:
-            quoting_no_records(validate_data, estimator, X, skip_check_array=True, reset=reset)
+            if reset or not _are_as_in_fit(estimator, frame.names):
+                quoting_no_records(validate_data, estimator, X, skip_check_array=True, reset=reset)
             if not all(X.shape):
                 raise ValueError(f"Found array with shape {X.shape}: a row and a column are needed")
         else:
@@ -391,6 +392,12 @@ def read_frame(estimator: Any, X: Any, reset: bool) -> Frame:
     frame = frame.said(_said_of(estimator, reset))
     frame.refuse_unreadable()
     return frame
+
+
+def _are_as_in_fit(estimator, names):
+    """Return whether columns are those of the fit, which scikit-learn tells in a fifth of a row."""
+    of_fit = getattr(estimator, "feature_names_in_", None)
+    return of_fit is not None and of_fit.tolist() == names
 
 
 def _checked_source(estimator, X, *y):
