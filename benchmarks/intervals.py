@@ -1,11 +1,12 @@
-"""Coverage and width of private intervals on simulated data, beside those of rivals.
+"""Coverage and width of private confidence intervals on simulated data, compared with two methods.
 
 Run ``python -m benchmarks intervals``. Each method spends (epsilon, 1/n^2). A line shows, for
-nominal 95 % intervals: the share of coefficients that were answered, the coverage of their
-intervals, the 99.9 % interval of that over repetitions, the coverage of the worst coefficient, and
-the median ratio of the standard error to that of the same regression without privacy. "fails" marks
-a 99.9 % interval that lies outside of 0.935 to 0.975. 400 repetitions of a cell of 20,000 records
-and 5 columns take about 7 s of a processor.
+nominal 95 % intervals: the share of coefficients that were estimated ("answered"), the coverage of
+their intervals, the 99.9 % confidence interval of this coverage ("low", "high"), the coverage of
+the worst coefficient, and the median ratio of the standard error to that of the same regression
+without privacy ("width"). "fails" marks a 99.9 % interval that does not overlap the range from
+0.935 to 0.975. 400 repetitions of a cell of 20,000 records and 5 columns take about 7 s of a
+processor.
 
 Methods: `private_regression`, and for linear regression BinAgg (Lin, Slavkovic and Bhoomireddy
 2025, arXiv 2510.16974) and the private bootstrap (Wang, Cheng and Awan 2022, arXiv 2210.06140),
