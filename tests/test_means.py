@@ -264,7 +264,7 @@ def test_a_table_says_how_much_weight_is_lost(monkeypatch):
         _, found = private_regression(
             model, X, target, epsilon=4, bounds=[(-40, 40), (0, 1)], random_state=0
         )
-        said = re.search(r"About ([\d.]+) % of the weight of rows is lost so", found.estimand)
+        said = re.search(r"remove about ([\d.]+) % of the total weight", found.estimand)
         assert sums[-1] > 0.01
         assert float(said[1]) == pytest.approx(100 * sums[-1], abs=0.9)  # four deviations
 

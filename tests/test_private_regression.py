@@ -718,7 +718,7 @@ def test_costs_do_not_bend_slopes():
         options = {"epsilon": 4.0, "robust": True}
         _, table = private_regression(model, rows, y, bounds=(0, 1), **options)
         covered += np.count_nonzero(np.abs(table.params - beta) < 1.96 * table.bse)
-        assert "of the residuals are cut off" in str(table)
+        assert "of the residuals are clipped" in str(table)
     assert covered >= 31
 
 

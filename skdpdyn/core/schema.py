@@ -121,31 +121,32 @@ def released(value: Any, sources: tuple[Source, ...]) -> Any:
 
 @dataclass(frozen=True)
 class Schema:
-    """Public facts of a table, for all that take ``schema`` in place of single parameters.
+    """Public facts of a table, which replace single parameters of estimators and functions.
 
-    Facts that are None, or that a dict does not contain for a column, are bought if the parameter
-    of the estimator is "auto". A parameter that is passed to the estimator itself takes precedence
-    over the schema.
+    Pass it as ``schema``. Facts that are None are bought if the parameter of the estimator is
+    "auto". The same is true of columns that a dict does not contain. A parameter that is passed to
+    the estimator itself takes precedence over the schema.
 
     Parameters
     ----------
     bounds : dict, pairs or None, default=None
-        Bounds of the columns of numbers, and of dates: text in ISO's form, or dates of any library.
+        Bounds of numeric columns, and of columns of dates: dates of any library, or text in ISO
+        format.
     categories : dict or None, default=None
-        By column: its levels, or for a column of numbers ``{"shared": [0, 7688]}``, a list of
-        values that many records share.
+        Levels of each categorical column. For a numeric column: ``{"shared": [0, 7688]}``, with a
+        list of values that occur in many records.
     classes : sequence or None, default=None
-        Labels of classes.
+        Class labels.
     target_bounds : tuple (low, high) or None, default=None
-        Bounds of targets that are numbers.
+        Bounds of numeric targets.
     types : dict or None, default=None
-        What columns hold: "number", "date", "flag" or "text". Needed for columns whose dtype does
-        not say it, or says something else. Cells of objects or text are then converted one by one,
-        and a cell that is not a number, or not a date, counts as missing.
+        Types of columns: "number", "date", "flag" (boolean) or "text". Needed for columns whose
+        dtype differs from the type. Cells of objects or text are then converted one by one. A cell
+        that cannot be converted counts as missing.
     sources : tuple of Source, default=()
-        Releases that facts came from. `skdpdyn.complete_schema` sets them, and so does a fitted
-        model in its ``schema_``. A fit that is given the schema lists these releases, with their
-        leaks. Facts that you write down yourself count as public on your word.
+        Releases that the facts come from. `skdpdyn.complete_schema` sets them, and so does a fitted
+        model in its ``schema_``. A fit with this schema lists these releases and their leaks. Facts
+        without a source count as public; you are responsible for that.
 
     Examples
     --------
@@ -179,12 +180,12 @@ class Schema:
             raise ValueError(f"types={quoted(given)} must be a dict of columns, each of {TYPES}")
 
     def __or__(self, other: "Schema") -> "Schema":
-        """Return all facts of both, this one's first, with the sources of both.
+        """Return the facts and sources of both schemas; facts of the left one take precedence.
 
         Raises
         ------
         ValueError
-            If the sources are about different neighbours, or units.
+            If the sources have different neighbouring relations or units.
         """
         facts: dict[str, Any] = {
             name: _either(getattr(self, name), getattr(other, name)) for name in _FACTS
@@ -199,16 +200,16 @@ class Schema:
 
     @classmethod
     def from_codebook(cls, codebook: Any, target: str | None = None) -> "Schema":
-        """Read a codebook: a line for each column, with its bounds or its levels.
+        """Read a codebook, which has a line with bounds or levels for each column.
 
         Parameters
         ----------
         codebook : DataFrame, str or Path
-            A frame, or a CSV file, with the columns ``name``, ``low``, ``high``, ``levels`` and if
-            need be ``type``, and no others: of numbers and dates low and high, of text the levels,
-            with "|" between them. A type is one of those of `Schema`.
+            A frame or a CSV file with the columns ``name``, ``low``, ``high``, ``levels`` and
+            optionally ``type``, and no others. Numbers and dates have ``low`` and ``high``. Text
+            columns have ``levels``, separated by "|". For types see `Schema`.
         target : str or None, default=None
-            Name of the target, if it has a line: its levels are the classes.
+            Name of the target, if it has a line. Its levels are the classes.
 
         Returns
         -------
@@ -217,7 +218,7 @@ class Schema:
         Raises
         ------
         ValueError
-            If it is no codebook.
+            If it is not a codebook.
         """
         import pandas  # slow to load
 

@@ -122,29 +122,30 @@ def private_regression(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> tuple[Any, PrivateSummary]:
-    """Fit a regression and buy its standard errors, all for one budget of (epsilon, delta).
+    """Fit a regression and estimate its standard errors under one (epsilon, delta) budget.
 
-    A part of the budget learns coordinates in which rows are alike in all directions. Then five
-    steps of Fisher scoring each release a gradient and a matrix of second derivatives of the log
-    likelihood, with Gaussian noise; of a linear regression four, and one matrix. The estimate is
-    the mean of what the last steps say, and its covariance is public: H^-1 (V + s^2 I + N) H^-1,
-    with H the last matrix, V = H (times the mean squared residual of a linear regression), s the
-    noise on gradients and N what the noise on H does to the estimate. No penalty pulls at it, and
-    no coefficient is early stopped.
+    A part of the budget buys a linear transformation (preprocessing) that gives rows a similar
+    scale in all directions. Then five steps of Fisher scoring each release a gradient and a matrix
+    of second derivatives of the log likelihood, with Gaussian noise. (Linear regression takes four
+    steps and releases the matrix once.) The estimate is the precision-weighted mean of the
+    estimates of the last steps. Its covariance is computed from the releases, as
+    H^-1 (V + s^2 I + N) H^-1. H is the last matrix. V is H, or in linear regression H times the
+    mean squared residual. s is the standard deviation of the noise on gradients, and N the effect
+    of the noise on H. Coefficients are biased neither by a penalty nor by early stopping.
 
-    Columns count in units of their public bounds, so the table does not depend on how they are
-    coded. Rows that are far from all others have a smaller weight, which depends on the row alone;
-    the table says about how much of all weight is lost so.
+    Columns are scaled by their public bounds, so their units do not matter. Rows far from the
+    centre have a smaller weight, which depends on the row alone. The table states the share of the
+    total weight that is lost in this way.
 
     Parameters
     ----------
     model : PrivateLogisticRegression, PrivateSoftmaxRegression, PrivatePoissonRegressor or \
 PrivateRidge
-        Which regression. Of its parameters ``fit_intercept``, ``max_rows_per_person`` and
-        ``weight_bounds`` count, ``classes`` and ``target_bounds`` where they are not given here,
-        and of ``class_weight`` only None is taken. It is left as it is.
+        The type of regression. Its parameters ``fit_intercept``, ``max_rows_per_person``,
+        ``weight_bounds`` and ``schema`` are used, and ``classes`` and ``target_bounds`` if they are
+        not passed to this function. ``class_weight`` must be None. The model is not modified.
     X : array-like of shape (n_samples, n_features)
-        Rows. A frame names the coefficients.
+        Rows. The column names of a frame become the names of the coefficients.
     y : array-like of shape (n_samples,)
         Targets.
     epsilon : float
@@ -152,71 +153,79 @@ PrivateRidge
     delta : float or "auto", default="auto"
         Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+        The neighbouring relation, see `skdpdyn.privacy.Adjacency`.
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
-        Public bounds of the columns, see `skdpdyn.preprocessing.BoundsScaler`. None: those of the
-        schema. What they leave out is bought, for up to 7 % of mu^2; of ``one_hot`` columns it is
-        (0, 1). Cells outside of them count as the nearer bound.
+        Public bounds of the columns; values are clipped to them. None: the bounds of the schema.
+        Missing bounds are bought, for up to 7 % of mu^2; those of ``one_hot`` columns are (0, 1).
     one_hot : sequence of sequences of int or str, default=()
-        Groups of columns of dummies, by number or name, of which a row has at most one that is not
-        0. It then has the length of one column, and noise is smaller; others are shortened to it.
+        Groups of dummy columns, by number or name. In each row, at most one column of a group may
+        be nonzero; other rows are scaled down. A group has the norm of one column, so less noise is
+        needed.
     categories : dict, "auto" or None, default=None
-        Columns of a frame X that hold levels, and the public levels of each, or "auto" in place of
-        them: 5 to 20 % of mu^2, and a tenth of delta, buy those that enough records have. "auto" in
-        place of the dict: so of all columns of text; so of those that a dict leaves out. Another
-        part of the budget counts levels; rare ones are pooled, the commonest is the reference, and
-        the table says which. Levels whose counts the noise hides join the reference level, and so
-        do pooled levels that hide other coefficients; the table names them. Other and missing
-        values are levels too. ``bounds`` are then those of the other columns, and the returned
-        model takes the columns of the table (dummies), not those of X.
+        Categorical columns of a frame X, with the public levels of each. "auto" instead of the
+        levels of a column: levels with enough records are bought, for 5 to 20 % of mu^2 and a tenth
+        of delta. "auto" instead of the dict: the same for all text columns. Text columns that a
+        dict does not contain are bought, too. Another 3 % of mu^2 buys counts of the levels. The
+        most frequent level is the reference, and rare levels are pooled. Levels whose counts are
+        lost in the noise are merged into the reference. Pooled levels are merged into it as well if
+        they leave other coefficients without an estimate. The table names the references with the
+        merged levels. Unlisted and missing values are levels, too. With ``categories``, ``bounds``
+        are those of the other columns, and the returned model takes the columns of the table
+        (dummy variables) instead of those of X.
     missing : sequence, default=()
-        Columns of numbers of a frame X with missing values. "missing" is a level beside the number,
-        with a coefficient if it is not too rare; the number is then the middle of its bounds.
+        Numeric columns of a frame X with missing values. Each gets a dummy variable "missing",
+        whose coefficient is estimated unless missing values are too rare. The missing values are
+        replaced by the midpoint of the bounds.
     interactions : sequence of pairs, default=()
-        Pairs of columns, by number or name, whose products are columns too: of levels, of each
-        dummy. The model is then one of these columns.
+        Pairs of columns, by number or name, whose products are added as columns. For a categorical
+        column, there is a product for each dummy variable. The returned model takes these columns.
     splines : dict, default=None
-        Columns of numbers, by number or name, that become cubic B-splines, and of how many columns
-        each: 3 or more, with knots at equal distances within the bounds; or a list of public knots
-        there. ``table.curve`` then is their curve with its band. The model is then one of these
-        columns.
+        Numeric columns, by number or name, that are expanded into natural cubic splines, which are
+        linear beyond the outer knots. The value is the number of spline columns, 2 or more, with
+        knots at equal distances within the bounds; or it is a list of 3 or more public knots.
+        ``table.curve`` returns the curve of such a column with its band. The returned model takes
+        the spline columns.
     target_bounds : tuple (low, high), default=None
-        Public bounds of numbers or counts. None: the model's; where it has none, they are bought.
+        Public bounds of the targets of a linear or Poisson regression. None: those of the model,
+        or bought if it has none.
     classes : array-like of shape (n_classes,), default=None
-        The labels that can occur. None: the model's; where it has none, whole numbers are bought,
-        and flags are free, see `skdpdyn.PrivateLogisticRegression`. Coefficients of more than two
-        are log odds against the first.
+        The possible labels. None: those of the model. If it has none, integer labels are bought,
+        and the labels of booleans cost nothing, see `skdpdyn.PrivateLogisticRegression`. With more
+        than two classes, coefficients are log odds against the first class.
     schema : Schema or None, default=None
-        Public facts of the table, a `skdpdyn.Schema`, in place of those of these parameters that
-        are None. None: that of the model.
+        Public facts of the table, which replace those of these parameters that are None. None: the
+        schema of the model.
     groups : array-like of shape (n_samples,), default=None
-        Id of the person that each row belongs to. The guarantee is then for a whole person, whose
-        rows have weight 1/k, and standard errors allow for all that rows of a person have in
-        common: with ``robust`` they are clustered, otherwise on the safe side.
+        Id of the person that each row belongs to. The guarantee is then for a person with all of
+        their k rows, each of which has the weight 1/k. Standard errors account for the correlation
+        of a person's rows. With ``robust`` they are clustered by person, otherwise they are
+        conservative.
     unit : str or None, default=None
         Name of the unit that the ids in ``groups`` stand for, such as "household". None: "person",
         or "record" without ``groups``.
     exposure : array-like of shape (n_samples,), default=None
         Exposure of each count.
     equal_rows : bool, default=False
-        Whether rows of persons weigh the same, and not 1/k, and errors of a person's rows are taken
-        to be uncorrelated, as those of hazards are: the model's ``max_rows_per_person``, a number
-        then, says how many are used. Each row weighs 1/max_rows_per_person; of two classes and up
-        to 200 rows it weighs 1, rows of a person are in the order of time, and one counts if the
-        person's sums stay bounded whatever its target.
+        Whether all rows have the same weight instead of 1/k, and the errors of a person's rows are
+        taken to be uncorrelated, as in a model of hazards. The model's ``max_rows_per_person`` must
+        then be a number: the largest number of rows of a person that are used. The weight of a row
+        is 1/max_rows_per_person. With two classes and at most 200 rows per person it is 1: a
+        person's rows are then taken in the order of time, and a row is used as long as the
+        person's sums stay bounded for any target.
     at_risk : array-like of shape (n_samples,), default=None
-        Boolean mask of the rows that are used. All persons count towards the public number of
-        persons, even those without such a row. See `person_periods`. None: all rows are used.
+        Boolean mask of the rows that are used. Persons without such a row are also included in the
+        public number of persons. See `person_periods`. None: all rows are used.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row in a survey, such as the inverse probability of being in the sample,
-        within the model's public ``weight_bounds``: it must follow from its own record alone. The
-        table is then of the population that weights make up, and always ``robust``: V has squares
-        of weights, as that of a design. What weights add up to is bought.
+        Survey weight of each row, such as the inverse of its sampling probability, within the
+        model's public ``weight_bounds``. A weight must be computed from its own record alone. The
+        table then describes the weighted population and is always ``robust``: V contains squared
+        weights, as for a survey design. The sum of the weights is bought.
     robust : bool, default=False
-        Whether V should be a noisy covariance of scores (Huber and White's "sandwich"), which holds
-        though the likelihood may be wrong. It takes 15 parts of mu^2 beside about 100 others.
+        Whether V is a noisy covariance of the scores (the "sandwich" of Huber and White). It is
+        then valid even if the likelihood is wrong. Its share of mu^2 is 15 to about 100 for
+        everything else.
     confidence : float, default=0.95
-        Probability that an interval covers, in (0, 1).
+        Coverage probability of the intervals, in (0, 1).
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
         release is not private: for tests only.
@@ -226,40 +235,41 @@ PrivateRidge
     model : object
         A fitted copy of the model, with ``privacy_`` and ``privacy_report()``.
     table : PrivateSummary
-        Its coefficients; ``print(table.summary())``.
+        Its coefficients, standard errors and intervals; ``print(table.summary())``.
 
     Raises
     ------
     ValueError, TypeError
         If a parameter, X or y is invalid.
     UnsupportedMechanismError
-        If no interval is known for such a model.
+        If there is no table for such a model.
     CalibrationError
-        If no noise is known to meet the budget.
+        If no amount of noise is known to meet the budget.
 
     Warns
     -----
     PrivacyWeakWarning
         If ``epsilon`` is above 20, or ``delta`` above 1/n.
     PrivacyLeakWarning
-        If labels or target bounds are taken from y, as labels of text and facts of few records
-        are, or ``random_state`` is an int.
+        If labels or target bounds are taken from y, which happens for text labels and if there are
+        few records, or if ``random_state`` is an int.
 
     Notes
     -----
-    Residuals of numbers and counts are cut off at twice their 95 % quantile, which is bought at
-    each step: at 3.9 standard deviations of normal errors. At two steps those beyond are counted,
-    in cells of the root of 2 times the size of the next, and the limit is raised until what is seen
-    beyond it moves the gradient by a quarter of its standard deviation at most. So coefficients are
-    those of the mean, also of mostly-zero outcomes, whose quantile is that of the zeros; the table
-    says how much is cut off. Few records whose errors have a long tail on one side move the
-    intercept.
+    In linear and Poisson regression, residuals are clipped at twice their 95 % quantile, which is
+    bought at each step. For normal errors, this limit is 3.9 standard deviations. At two of the
+    steps, the residuals beyond the limit are counted in cells whose ends grow by a factor of
+    sqrt(2). The limit is then raised until the counted residuals beyond it change the gradient by
+    at most a quarter of its standard deviation. Coefficients therefore describe the mean, even if
+    most outcomes are zero and the quantile is that of the zeros. The table states the share of
+    residuals that are clipped. If records are few and the errors have a long tail on one side,
+    clipping biases the intercept.
 
     References
     ----------
     R. Fisher (1935), The case of zero survivors in probit assays: scoring. C. Mallows (1975), On
-    some topics in robustness: weights that depend on the row alone. P. Huber (1967), The behavior
-    of maximum likelihood estimates under nonstandard conditions: the robust form.
+    some topics in robustness: the weights of rows. P. Huber (1967), The behavior of maximum
+    likelihood estimates under nonstandard conditions: the robust covariance.
 
     Examples
     --------
@@ -750,9 +760,9 @@ class _Fit:
         model._sign()
         names = [names_of(model)[j] for j in as_reference]
         notes = "" if ready.levels is None else ready.levels.note(names)
-        notes += f" About {100 * scored.lost:.2g} % of the weight of rows is lost so."
+        notes += f" Smaller weights remove about {100 * scored.lost:.2g} % of the total weight."
         if scored.cut is not None:
-            notes += f" About {100 * scored.cut:.2g} % of the residuals are cut off."
+            notes += f" About {100 * scored.cut:.2g} % of the residuals are clipped."
         beside = self._of_residuals(scored, coordinates.constant)
         return table, notes, beside | {"splines": ready.curves(coordinates.centre)}
 
@@ -833,9 +843,9 @@ class _Fit:
         )
         return (
             f"Coefficients of the {target}, by {by} without penalty, in the population "
-            "that the records were drawn from; cells beyond their bounds count as these, and rows "
-            "far from others weigh less."
-            + " Records weigh as sample_weight says."
+            "that the records were drawn from; values are clipped to their bounds, and rows far "
+            "from the centre have a smaller weight."
+            + " Records have the weights of sample_weight."
             * (self.model.weight_bounds is not None)
         )
 

@@ -49,48 +49,54 @@ class _FamilyOfNumbers:
 class PrivateRidge(PrivateLinearRegressor):
     """Ridge regression under (epsilon, delta)-differential privacy.
 
-    Minimises ``mean of losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases the
-    last iterate. Residuals are clipped, so that every privacy bound holds. Inside fit, targets are
-    clipped into ``target_bounds`` and mapped to [-1, 1]. Rows are scaled into the ball of radius
-    ``data_norm``, in fit and in prediction alike, so ``coef_`` applies to scaled rows. Every "auto"
-    follows from the shape of X, the budget and ``data_norm``, or is bought.
+    Minimizes ``mean of losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases the
+    last iterate. Residuals are clipped, so that every privacy bound holds. During the fit, targets
+    are clipped to ``target_bounds`` and scaled to [-1, 1]. Rows are scaled into the ball of radius
+    ``data_norm``, in fit and in prediction, and ``coef_`` applies to scaled rows. Each "auto" is
+    computed from the shape of X, the budget and ``data_norm``, or is bought.
 
-    ``solver="sufficient_statistics"`` solves one noisy sum of products of rows as they are, see
-    `skdpdyn.solvers.SufficientStatistics`. It does not clip residuals, so it is better for targets
-    with two peaks or a long tail, whose clipped residuals tell something between mean and median.
+    ``solver="sufficient_statistics"`` releases one noisy sum of products of unconditioned rows and
+    targets, and solves it for the coefficients, see `skdpdyn.solvers.SufficientStatistics`. It does
+    not clip residuals. It is therefore better for targets with two modes or a long tail, where
+    training on clipped residuals estimates a value between mean and median.
 
-    With enough records, a part of the budget first learns a map of rows that gives all directions a
-    similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not
-    shorten, training takes few and long steps, and only the composition bound holds. With still
-    more (`skdpdyn.core.rules.products_strength`), ``solver="auto"`` takes no steps: it releases the
-    sum of products of conditioned rows and targets once, and solves that for coefficients, which
-    costs a fifth of the time. Targets are then clipped at a distance from their mean, chosen by
-    noisy counts of targets in octaves for the least squared bias plus variance of the noise, so
-    that rare large targets are taken into account.
+    With enough records, a part of the budget buys a linear transformation (preprocessing) that
+    gives rows a similar scale in all directions, see ``conditioning``. ``coef_`` then applies to
+    all rows that the transformation does not scale down. Training takes few, long steps, and only
+    the composition bound holds. With even more records (`skdpdyn.core.rules.products_strength`),
+    ``solver="auto"`` takes no steps. It releases the sum of products of conditioned rows and
+    targets once and solves it for the coefficients, in a fifth of the time. Targets are then
+    clipped at a distance from their mean that minimizes the squared bias plus the variance of the
+    noise. The bias is estimated from a noisy histogram of the targets, so that rare large targets
+    are taken into account.
 
-    If rows are conditioned and n mu / f is 400 or more, the mean prediction is corrected after
-    training: 2 to 10 % of mu^2 buys a shift after which predictions sum to the sum of the targets.
-    ``mean_std_`` says how far their mean may still be off.
+    The mean prediction is corrected after training if the sum of products was solved, or if rows
+    are conditioned and n mu / f is 400 or more (f is 2 under "replace_one", 1 under "add_remove").
+    For this, 2 to 15 % of mu^2 buys a shift of the predictions and, after gradient steps on dense
+    rows, a factor for their slope. The sum of the predictions is then about that of the targets.
+    ``mean_std_`` states how far their means may still differ.
 
     Parameters
     ----------
     loss : {"squared", "huber"}, default="squared"
         The loss. "squared": predictions estimate the mean of targets, as above. "huber":
-        predictions minimise the mean of Huber's loss, which is linear for residuals beyond
+        predictions minimize the mean of Huber's loss, which is linear for residuals beyond
         ``huber_width_``. They estimate the mean if errors are symmetric, and a value between mean
-        and median if errors are skewed; predictions then do not add up to the targets. The width is
-        half of the quantile of 95 % of distances of targets from their mean, where rows are mapped,
-        elsewhere an eighth of the range of ``target_bounds``. It takes steps alone, and buys no
-        slope and level. A smaller ``clip`` lets long rows count less.
+        and median if errors are skewed, so their sum may differ from that of the targets. With
+        conditioning, the width is half of the scale of targets: of a bought quantile of their
+        distances from the mean, at 95 %, or 90 % with few records. Otherwise it is an eighth of the
+        range of ``target_bounds``. "huber" always takes gradient steps, and buys neither shift nor
+        slope. A smaller ``clip`` reduces the influence of rows with a large norm.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
-        ``data_norm``. "auto": the gradient at a residual of 2.5/d for d columns, intercept
-        included, but at least 1/16; larger if n mu is above 40 d; at most 1/4.
+        ``data_norm``. "auto" without conditioning: 2.5/d for d columns, intercept included, but at
+        least 1/16. It is larger if n mu / f is above 20 d, and at most 1/4. "auto" with
+        conditioning: 1/4 of the bought scale of targets, and more if n mu / f is above 10 d.
     solver : "auto", str or Solver, default="auto"
-        The algorithm. "auto": full-batch noisy gradients, "noisy_gd", or with many records of dense
-        rows one noisy sum, see above; ``solver_`` is then "sufficient_statistics". Or a key of
-        `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such as
-        ``NoisyGD(n_steps=200)``.
+        The algorithm. "auto": full-batch noisy gradient descent, "noisy_gd"; with many records of
+        dense rows the sum of products, see above, where ``solver_`` is "sufficient_statistics".
+        Otherwise a key of `skdpdyn.solvers.SOLVERS`, or an instance with its hyperparameters, such
+        as ``NoisyGD(n_steps=200)``.
 
     References
     ----------

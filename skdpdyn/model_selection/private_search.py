@@ -1,4 +1,4 @@
-"""A private search for hyperparameters: the best of a random number of trials, under one budget."""
+"""A private search for hyperparameters: the best of a random number of trials, for one budget."""
 
 import math
 from copy import deepcopy
@@ -99,31 +99,33 @@ def _outcome(trial, records, options):
 class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     """Search for hyperparameters under one (epsilon, delta) for all fits and all scores.
 
-    A random number of trials is made. Each picks a candidate at random, fits it privately on the
-    records, and scores it privately on them, or on a part that is held out. The winner is released,
-    with its noisy score, and nothing else: neither the other trials nor their number. Because only
-    the winner is released, the search costs little more than two or three trials, however many were
-    run. With ``test_size``, the training and the held-out part are disjoint, by a split that does
-    not depend on the records, so that a trial costs what the dearer of its two steps costs.
+    The search makes a random number of trials. Each trial draws a candidate at random, fits it
+    privately, and scores it privately, on the same records or on a held-out part of them. Only the
+    best candidate is released, with its noisy score. The other trials and their number stay secret.
+    For this reason the whole search costs only two to three times the mu^2 of one trial, however
+    many trials were made. With ``test_size``, the training part and the held-out part are disjoint,
+    and the split does not depend on the records. A trial then costs as much as the more expensive
+    of its two steps.
 
-    Facts that the estimator is not given and would buy first (classes or target bounds, column
-    ranges and levels) are bought once, before all trials. Every trial takes them as public.
-    Exceptions are candidates with other columns or with bounds of their own. What may be open takes
-    one part of the budget, whatever of it columns and labels of a table turn out to leave open.
+    Missing facts that the estimator would buy (classes or target bounds, column ranges and levels)
+    are bought once, before all trials. All trials treat them as public. Exceptions are candidates
+    with other columns, or with bounds of their own. The share of the budget for these facts is
+    fixed. It does not depend on which of them the dtypes of X and y make unnecessary.
 
-    The winner is not fitted again on all records: that would have to be paid for.
+    The best candidate is not fitted again on all records, because this would cost more budget.
 
     Parameters
     ----------
     estimator : private estimator or Pipeline
-        A model of `skdpdyn.linear_model`, or a pipeline that ends in one and whose other steps
-        learn public numbers only: a `BoundsScaler`, encoders with given categories, stateless
-        transformers. Its ``epsilon`` and ``delta`` are replaced by those of a trial; its
-        ``random_state`` must be None.
+        A model of `skdpdyn.linear_model`, or a pipeline with such a model as its last step. The
+        other steps may only learn public numbers: a `BoundsScaler`, encoders with given categories,
+        stateless transformers. The model's ``epsilon`` and ``delta`` are replaced by those of a
+        trial. Its ``random_state`` must be None.
     param_grid : dict or list of dicts
-        Candidates, as in scikit-learn's ``GridSearchCV``: names to lists, whose points are equally
-        likely. Of a distribution list some draws. The budget (``epsilon``, ``delta``),
-        ``adjacency``, ``random_state``, ``classes`` and ``target_bounds`` cannot be tuned.
+        Candidates, as in scikit-learn's ``GridSearchCV``: a dict from names to lists of values. All
+        grid points have the same probability. Instead of a distribution, pass a list of draws from
+        it. The budget (``epsilon``, ``delta``), ``adjacency``, ``random_state``, ``classes`` and
+        ``target_bounds`` cannot be tuned.
     epsilon : float, default=1.0
         Privacy budget of the whole search, > 0.
     delta : float or "auto", default="auto"
@@ -131,38 +133,39 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     expected_trials : float, default=6
         Mean of the number of trials, >= 1.
     trials : {"truncated_negative_binomial", "poisson"}, default="truncated_negative_binomial"
-        Law of the number of trials. Poisson may make none (with probability exp(-expected_trials)):
-        then a constant prediction is returned.
+        Distribution of the number of trials. With "poisson", the number may be 0, with probability
+        exp(-expected_trials). The result is then a constant prediction.
     shape : float, default=0.0
-        Shape of the truncated negative binomial law, >= 0. 0: logarithmic, the cheapest; 1:
-        geometric; more: fewer very small and very large numbers, at a higher cost.
+        Shape of the truncated negative binomial distribution, >= 0. 0: logarithmic, at the lowest
+        cost. 1: geometric. Larger shapes make very small and very large numbers of trials less
+        likely, at a higher cost.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
-        Score to maximise; log losses are clipped at 3 log(number of classes), errors to the
-        target's bounds. None: accuracy of classifiers, squared error of regressors. A pipeline with
-        steps other than those that `skdpdyn.evaluation.evaluate` asks about many rows is scored
-        one row at a time.
+        Score to maximize. Log losses are clipped at 3 log(number of classes), and errors at the
+        target's bounds. None: accuracy for classifiers, squared error for regressors. Pipelines are
+        scored one row at a time, except if `skdpdyn.evaluation.evaluate` would score all of their
+        steps on many rows at once.
     test_size : float, int or None, default=None
-        Part (or number) of the records that are held out, drawn at random. None: every record
-        trains and scores, and a trial's budget is divided between the two. This leaves less noise
-        in both than any split. The scores are optimistic because models overfit, but private models
-        with a small budget overfit little.
+        Fraction (or number) of the records that are held out, drawn at random. None: all records
+        are used for training and for scoring, and the budget of a trial is divided between the two.
+        Both then have less noise than with any split. The scores are optimistic because of
+        overfitting, but private models with a small budget overfit little.
     holdout : array-like of int or bool, default=None
-        Positions of the held-out records, or a mask, chosen without the data; in place of
-        ``test_size``.
+        Indices of the held-out records, or a mask, instead of ``test_size``. The choice must not
+        depend on the data.
     random_state : None or int, default=None
         None: fresh entropy and a cryptographic generator. An int repeats the noise, so the
         search is not private: for tests only.
     n_jobs : int, default=None
-        Number of trials at a time, by joblib. The result does not depend on it.
+        Number of parallel trials, by joblib. The result does not depend on it.
     verbose : int, default=0
-        Print the plan before the search. How far it is cannot be told: the number of trials is a
-        secret that the guarantee rests on, and models inside print nothing.
+        If positive, print the plan before the search. There is no progress output, from the search
+        or from the models, because it would reveal the number of trials.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, fitted on the training records. Its ``privacy_`` is that of the search, which is
-        what releasing it cost. If there was no trial, a constant prediction, which is no release.
+        The best candidate, fitted on the training records. Its ``privacy_`` is the cost of the
+        whole search. If there was no trial, a constant prediction, which releases nothing.
     best_params_ : dict
         Its parameters; empty if there was no trial.
     best_score_ : float
@@ -171,30 +174,30 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Guarantee of the search: ``epsilon(delta)``, ``delta(epsilon)``, ``rdp(order)``,
         ``dp_event``.
     mechanism_ : Selection or Composition
-        Record of the run, behind those of facts that were bought. It costs a little less than
-        ``privacy_`` says where less was open than may be.
+        Record of the run, after the releases of facts that were bought. Its cost is slightly below
+        that of ``privacy_`` if fewer facts were bought than planned.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
         The budget spent.
     n_samples_ : int
-        Number of records, or of persons after a fit with ``groups``, public.
+        Number of records, or of persons after a fit with ``groups``. It is public.
     privacy_unit_ : str
-        Whom ``privacy_`` is for, its unit: "record", or "person" after a fit with ``groups``.
+        The unit that ``privacy_`` protects: "record", or "person" after a fit with ``groups``.
     bought_ : dict of str to float
-        Facts that were bought before all trials, and the part of mu^2 that each took.
+        Facts that were bought before all trials, with their shares of mu^2.
     schema_ : Schema
-        All facts of the table, given or bought, as models take them.
+        All facts of the table, given or bought, for use as ``schema`` of other models.
     leaks_ : tuple of str
         Leaks that ``privacy_`` does not cover. Empty for a private search.
     sources_ : tuple of Source
-        Models that candidates were given, see `PrivateLinearModel`.
+        Releases on which the candidates are based, see `PrivateLinearModel`.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
-        Column names, where X had string names.
+        Column names, if all column names of X are strings.
     classes_ : ndarray of shape (n_classes,)
-        Class labels, of classifiers.
+        Class labels, for classifiers.
 
     See Also
     --------
@@ -202,14 +205,17 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    A search seldom beats the defaults at the same total budget: a trial has about 60 % of it, and
-    the candidates must differ by more than that costs. On Adult a search loses 1.9 points at
-    epsilon 0.1 and 0.6 at 1 (ten splits, and three); with a fifth of the records held out and ten
-    trials 4.5 and 1.3. ``trials="poisson"`` seldom makes only one or two, and loses 1.1 and 0.9.
+    A search is seldom better than the defaults at the same total budget. The mu of a trial is about
+    60 % of that of the whole budget, and candidates must differ by more than this difference costs.
+    On Adult, the accuracy after a search is 1.9 percentage points below that of the defaults at
+    epsilon 0.1 (ten splits), and 0.6 points at epsilon 1 (three splits). With a fifth of the
+    records held out and ten expected trials it is 4.5 and 1.3 points. With ``trials="poisson"``,
+    very small numbers of trials are rare, and it is 1.1 and 0.9 points.
 
-    There is no ``n_trials_`` and no ``cv_results_``. The theorem covers the release of the winner
-    alone. If the number of trials k were known, the best of k would cost about as much as all k.
-    Anyone who can time the search learns k.
+    There are no attributes ``n_trials_`` and ``cv_results_``, because the theorem only covers the
+    release of the best candidate. If the number of trials k were known, the best of k trials would
+    cost about as much as all k together. Anyone who can measure the running time of the search can
+    estimate k.
 
     References
     ----------
@@ -270,7 +276,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
 
     @property
     def weight_bounds(self) -> Any:
-        """Public bounds on weights that the estimator has; None if it takes none."""
+        """The estimator's public bounds on weights; None if it takes no weights."""
         return getattr(last_step(self.estimator), "weight_bounds", None)
 
     @shows_weights
@@ -293,25 +299,25 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             Targets.
         groups : array-like of shape (n_samples,), default=None
             Id of the person that each row belongs to: integers or strings. Whole persons are then
-            held out, the model is fitted by person, a score is the mean over persons, and the
-            guarantee is for a whole person. ``n_samples_`` is the number of persons. Use it with
-            ``test_size``, not with ``holdout``.
+            held out, the model is fitted by person, the score is a mean over persons, and the
+            guarantee is for a person with all of their rows. ``n_samples_`` is the number of
+            persons. Use it with ``test_size``, not with ``holdout``.
         exposure : array-like of shape (n_samples,), default=None
             Exposure of each count, for `skdpdyn.PrivatePoissonRegressor`: see its ``fit``. The
-            score compares counts with their predictions, rate times exposure.
+            score compares counts with predicted counts (rate times exposure).
         unit : str or None, default=None
             Name of the unit that the ids in ``groups`` stand for, such as "household". None:
             "person", or "record" without ``groups``.
         **not_taken : dict
-            ``sample_weight``, a number for each row, for an estimator with ``weight_bounds``. A
-            record's score is then 1 - w (1 - score) with its weight w over the largest allowed:
-            ``best_score_`` compares candidates. (`skdpdyn.evaluation.evaluate` buys weighted
-            means.) Nothing else is taken.
+            ``sample_weight``, a number for each row, for an estimator with ``weight_bounds``; no
+            other arguments. The score of a record is then 1 - w (1 - score), where w is its weight
+            divided by the largest allowed weight. Use ``best_score_`` only to compare candidates:
+            `skdpdyn.evaluation.evaluate` estimates weighted means.
 
         Returns
         -------
         self : object
-            The fitted search. If an error is raised, it is left as it was before.
+            The fitted search. If an error is raised, the search is not changed.
 
         Raises
         ------
@@ -319,21 +325,21 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             If a parameter, X or y is invalid, or a step before the model may learn from the
             records.
         UnsupportedMechanismError
-            If no bound applies to what a candidate would run, or a candidate costs more than was
+            If no bound applies to the training of a candidate, or if a candidate costs more than
             planned.
         CalibrationError
-            If so small a budget leaves nothing for one trial.
+            If the budget is too small for a trial.
 
         Warns
         -----
         PrivacyWeakWarning
             If ``epsilon`` is above 20, or ``delta`` above 1/n.
         PrivacyLeakWarning
-            If classes or target bounds were taken from y, as a fit of the estimator would, or
+            If classes or target bounds were taken from y, as a fit of the estimator would do, or if
             ``random_state`` is an int.
         PrivacyUtilityWarning
-            If noisy counts show labels that are no classes, where these are bought: they teach no
-            trial, and every trial's score counts them as wrong.
+            If classes are bought and noisy counts show labels outside of them. No trial learns
+            these labels, and every score counts them as wrong.
         """
         if X is None:
             raise ValueError(f"{type(self).__name__} requires X to be passed, but X is None")

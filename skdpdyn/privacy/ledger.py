@@ -1,4 +1,4 @@
-"""A team's books for one data set: reserved, spent and cancelled budgets, in a file."""
+"""A file that records the reserved, spent and cancelled budgets of one data set."""
 
 import contextlib
 import os
@@ -41,58 +41,60 @@ def plans_pipelines(plan: Callable[..., Guarantee]) -> Callable[..., Guarantee]:
 
 
 class Ledger(Shown):
-    """Keep the books of all releases from one data set, in a file with a cap.
+    """Record the privacy cost of all releases from one data set in a file, up to a cap.
 
-    A cost is set aside before the fit, so that two people cannot spend the same budget, and settled
-    after it. An entry whose fit fails, or whose process dies, stays charged, since noise may have
-    been drawn, until someone cancels it by name. The cancellation is noted; no line is ever erased.
+    A cost is reserved before the fit, so that two people cannot spend the same budget, and settled
+    after it. If the fit fails or the process dies, the entry stays charged, because noise may have
+    been drawn. It can be cancelled by name. The cancellation is recorded. Lines are never deleted.
 
-    Several processes may write at once. They take turns by locks on the folder and on the file, and
-    each adds a line, with its length and a checksum of all lines up to it. If a process dies while
-    it writes a line, the incomplete line is dropped. Checksums detect damage and edits by hand.
-    (They do not detect an edit with new checksums, or an old copy: protect the file as you protect
-    accounts.) The file ``path + ".begun"`` records that the ledger was created, so that a ledger
-    whose file is missing is not started again.
+    Several processes may write at the same time. They take turns by locks on the folder and on the
+    file. Each process appends a line, with its length and a checksum of all lines up to it. If a
+    process dies while it writes a line, the incomplete line is dropped. Checksums detect damage and
+    manual edits. (They do not detect an edit with new checksums, or an old copy: protect the file
+    as you protect accounts.) The file ``path + ".begun"`` records that the ledger was created. If
+    the ledger itself is missing, no new one is started then.
 
     Parameters
     ----------
     path : str or path-like
         The file. It is created if it does not exist.
     cap : Budget, (epsilon, delta) pair or None, default=None
-        The budget of the data set, all entries together. It is fixed when the file is created;
-        after that it may be left out and must be the same if it is given.
+        The budget of the data set, for all entries together. It is fixed when the file is created.
+        Later it may be omitted, and a different cap is refused.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         The neighbouring relation of a cap that is a pair.
     unit : str or None, default=None
-        Whom the cap protects: "record", or the unit of the fits' groups, such as "person". It is
-        fixed with the cap. None: as the file says; of a new one "record".
+        The unit that the cap protects: "record", or the unit of the fits' groups, such as "person".
+        It is fixed with the cap. None: the unit of the file; "record" for a new file.
     filter : {"gdp", "renyi"}, Filter or None, default=None
-        The privacy filter that proves the cap if costs are chosen by earlier outcomes, see
+        The privacy filter, which proves the cap even if costs are chosen by earlier outcomes, see
         `skdpdyn.privacy.filters.Filter`. It is fixed with the cap. None: the filter of the file; a
         new file has none.
 
     Raises
     ------
     FileNotFoundError
-        If there is no file and no cap, or the file was there once and is gone.
+        If there is no file and no cap, or if the file was created before and is missing.
     ValueError
-        If the cap, unit or filter is invalid or not that of the file, or the file is damaged.
+        If the cap, unit or filter is invalid or differs from that of the file, or if the file is
+        damaged.
 
     Notes
     -----
-    Without a filter, the total is the composition of all entries. It holds if the data and queries
-    of later entries depend on earlier releases, but their costs do not. If costs depend on earlier
-    releases too, for example whether a fit is made at all, open the file with a filter: the cap is
-    then the guarantee, and the total so far is not. ``filter="gdp"`` costs nothing where all costs
-    are Gaussian, the default of the estimators.
+    Without a filter, the total is the composition of all entries. It holds even if the data and
+    queries of later entries depend on earlier releases, but not if their costs do. An example of
+    such a cost is a fit that is made only after a certain result. In this case, create the file
+    with a filter. The cap is then the guarantee, and the total so far is not. ``filter="gdp"``
+    costs nothing if all costs are Gaussian, as they are by default.
 
-    The ledger charges for the worst-off unit: the entries on everybody, for each partition the most
-    expensive part, and the entries at the most expensive date. The cap limits their total.
+    The ledger charges for the unit with the highest cost: all entries without a partition or dates,
+    the most expensive part of each partition, and the entries at the most expensive date. The cap
+    limits their total.
 
     References
     ----------
-    R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and filters: why costs
-    that depend on outcomes are another matter.
+    R. Rogers, A. Roth, J. Ullman, S. Vadhan (2016), Privacy odometers and filters: on
+    costs that depend on outcomes.
 
     Examples
     --------
@@ -155,7 +157,7 @@ class Ledger(Shown):
 
     @property
     def unit(self) -> str:
-        """Whom the cap protects."""
+        """The unit that the cap protects."""
         return self.rules.unit
 
     @property
@@ -172,7 +174,7 @@ class Ledger(Shown):
 
     @property
     def total(self) -> Guarantee:
-        """Total cost of all entries, including reserved and failed ones; by a filter, the cap."""
+        """Total cost of all entries, including reserved and failed ones; with a filter, the cap."""
         with self._reading() as book:
             return book.tally.total
 
@@ -195,7 +197,7 @@ class Ledger(Shown):
         Parameters
         ----------
         cost : Guarantee, fitted estimator, estimator or pipeline
-            The cost that `reserve` would take.
+            The cost, as for `reserve`.
         n_samples, n_features : int or None, default=None
             As for `reserve`.
         disjoint, dates : tuple or None, default=None
@@ -221,47 +223,49 @@ class Ledger(Shown):
         disjoint: tuple[str, str] | None = None,
         dates: tuple[Any, Any] | None = None,
     ) -> "Reservation":
-        """Set a cost aside before the records are touched.
+        """Reserve a cost before the records are used.
 
         Parameters
         ----------
         name : str
-            Name of the entry, one that no other entry has had.
+            A new name for the entry.
         cost : Guarantee, fitted estimator, estimator or pipeline
-            The planned cost: that of an estimator or of all private steps of a pipeline, if
-            ``n_samples`` and ``n_features`` are given. For a release before the ledger began: a
-            fitted estimator.
+            The planned cost. With ``n_samples`` and ``n_features``, it is the cost of fitting an
+            estimator, or all private steps of a pipeline. A fitted estimator records a release that
+            was made before the ledger began.
         n_samples, n_features : int or None, default=None
-            Numbers of records (or of the ledger's units) and of columns that a fit will see.
+            Numbers of records (or of the ledger's units) and of columns in the fit.
         disjoint : (str, str) pair or None, default=None
-            Name of a partition, and of the part that the release is of: ``("month", "2026-03")``.
-            Parts of one partition share no unit, so a unit pays for the dearest part alone. Who is
-            in which part must be public: under "replace_one" a unit that is replaced stays in its
-            part; where persons are protected, nobody has rows in two. None: of everybody.
+            Name of a partition of the units, and of the part in the release, such as ``("month",
+            "2026-03")``. Parts share no unit, so only the most expensive part is charged. The part
+            of each unit must be public. Under "replace_one", a unit that is replaced stays in its
+            part. If persons are protected, all rows of a person are in the same part. None: the
+            release may contain all units.
         dates : pair of dates, ISO texts or None, default=None
-            For data that grow: first and last public date of those whom the release is of; ``(None,
-            "2026-03-31")`` are all that were there by then. A unit has one date, which stays when
-            it is replaced; a person's is the first of all rows. A unit is charged for every release
-            whose window contains its date. Without windows, the oldest units pay for all releases;
-            with windows, they leave. None: of everybody.
+            For data that grow: the first and last public date of the units in the release.
+            ``(None, "2026-03-31")`` are all units up to this date. A unit has one date, which stays
+            the same if the unit is replaced. The date of a person is that of their first row. A
+            unit is charged for every release whose window contains its date, so the total stays
+            bounded if the windows leave out the oldest units. None: the release may contain all
+            units.
 
         Returns
         -------
         Reservation
-            To be used in a ``with`` statement, which settles it. The cost is charged from now on,
-            with the statement or without.
+            Use it in a ``with`` statement, which settles it. The cost is charged from now on, even
+            without the statement.
 
         Raises
         ------
         BudgetExceededError
-            If the cap would be passed. Nothing is charged then.
+            If the cap would be exceeded. Nothing is charged then.
         ValueError
-            If the name is taken, or the cost is no guarantee, of another adjacency or unit, or
-            does not cover all that is released.
+            If the name is taken, or if the cost is not a guarantee, has another adjacency or unit,
+            or does not cover everything that is released.
         UnsupportedMechanismError
-            If the filter cannot add up such a cost.
+            If the filter cannot add such a cost.
         OSError
-            If the file cannot be written. The old one stays as it was.
+            If the file cannot be written. The old file is not changed then.
         """
         name = checked_text(name, "name")
         cost = self._checked(self._planned(cost, n_samples, n_features))
@@ -289,23 +293,23 @@ class Ledger(Shown):
         return Reservation(self, name, cost)
 
     def cancel(self, name: str, reason: str) -> None:
-        """Remove the charge of an entry that released nothing; its lines stay in the books.
+        """Remove the charge of an entry that released nothing; its lines stay in the file.
 
-        Cancel only a fit that never touched the records, or whose outcome no one will ever see.
+        Cancel a fit only if it never used the records, or if nobody will ever see its outcome.
 
         Parameters
         ----------
         name : str
-            Name of an entry that is reserved or failed.
+            Name of a reserved or failed entry.
         reason : str
             Why nothing was released.
 
         Raises
         ------
         ValueError
-            If there is no such entry, or it was settled or cancelled before.
+            If there is no such entry, or if it is settled or cancelled.
         OSError
-            If the file cannot be written. The old one stays as it was.
+            If the file cannot be written. The old file is not changed then.
         """
         reason = checked_text(reason, "reason")
         with self._writing() as (book, turn):
@@ -318,7 +322,7 @@ class Ledger(Shown):
         return self.document().text()
 
     def document(self) -> Document:
-        """Return all entries, and the total beside the cap, for text and HTML.
+        """Return all entries, with their total and the cap, for text and HTML.
 
         Returns
         -------
@@ -485,12 +489,12 @@ class _State:
 
 
 class Reservation:
-    """A cost that was set aside. `Ledger.reserve` makes it; the ``with`` statement settles it.
+    """A reserved cost. `Ledger.reserve` returns it, and the ``with`` statement settles it.
 
     Parameters
     ----------
     ledger : Ledger
-        The books.
+        The ledger.
     name : str
         Name of the entry.
     cost : Guarantee
@@ -509,14 +513,14 @@ class Reservation:
         Parameters
         ----------
         fitted : fitted estimator, Guarantee or None, default=None
-            The release: anything with ``privacy_``, a total, or a guarantee. None: all that
-            was reserved was spent.
+            The release: an object with ``privacy_``, a total, or a guarantee. None: the whole
+            reserved cost was spent.
 
         Raises
         ------
         ValueError
             If it was settled before, if no guarantee is known, or if more was spent than was
-            reserved: that is charged all the same, for it has happened.
+            reserved. In the last case, the cost is charged before the error is raised.
         """
         cost, leaks = (self.cost, ()) if fitted is None else _released(fitted)
         check_alike(self.ledger.rules.nothing, cost)

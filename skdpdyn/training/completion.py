@@ -51,7 +51,7 @@ class _TableReader(BaseEstimator):
 
 @dataclass(frozen=True, repr=False)
 class CompleteSchema(Schema):
-    """Facts of a table that `complete_schema` bought, with their cost.
+    """A schema whose missing facts `complete_schema` bought, with their cost.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class CompleteSchema(Schema):
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover.
     n_samples_ : int, default=0
-        Number of records, or of persons, public.
+        Number of records, or of persons. It is public.
     bought_ : dict of str to float, default=None
-        Facts that were bought, and the part of mu^2 that each took.
+        Facts that were bought, with their shares of mu^2.
     """
 
     privacy_: Guarantee | None = None
@@ -77,7 +77,7 @@ class CompleteSchema(Schema):
     bought_: Any = None
 
     def privacy_report(self) -> PrivacyReport:
-        """Return the report of the release: its cost, its theorem, and the limits of its promise.
+        """Return the report of the release: its cost, its theorem, and the limits of the guarantee.
 
         Returns
         -------
@@ -118,31 +118,32 @@ def complete_schema(
 ) -> CompleteSchema:
     """Buy the missing facts of a table: ranges of numbers, levels of text, classes or bounds of y.
 
-    This is the first stage of a fit, with a budget of its own. The result is a private profile of
-    the table, which you may look at before you do anything else with the data. Pass it as
-    ``schema=`` to models, searches, tables and scalers: they buy no further facts, and list it
-    among their ``sources_``. Its cost and theirs add up, see ``total_privacy(schema, model)``.
+    This is the first stage of a fit, under a separate budget. The result is a private profile of
+    the table, which you can look at before you use the data for anything else. Pass it as
+    ``schema=`` to models, searches, tables and scalers. They then buy no further facts, and list it
+    in ``sources_``. Its cost is added to theirs, see ``total_privacy(schema, model)``.
 
     Parameters
     ----------
-    X : array-like or frame of shape (n_samples, n_features), or rows that are read in order
-        The table. Columns of text, by their type, have levels; all others are numbers, dates in
-        days since 1970, or flags.
+    X : array-like or frame of shape (n_samples, n_features), or ParquetRows
+        The table, dense. Columns of text, categorical and object dtypes have levels. All others are
+        numbers, dates (days since 1970) or booleans.
     y : array-like of shape (n_samples,), default=None
-        Targets. Integers are labels, whose classes are found by noisy counts. For floats, bounds
-        are bought. The classes of booleans are False and True. Text labels must be listed in
-        ``schema``. None: there are no targets.
+        Targets; None if there are none, and for `skdpdyn.data.ParquetRows`, which contain them.
+        Integers are labels, and the classes are found by noisy counts. For floats, bounds are
+        bought. The classes of booleans are False and True. Text labels must be listed in
+        ``schema``.
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
         Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
+        The neighbouring relation, see `skdpdyn.privacy.Adjacency`.
     schema : Schema or None, default=None
-        Facts that are known, which cost nothing.
+        Known facts, which cost nothing.
     groups : array-like of shape (n_samples,), default=None
-        Id of the person that each row belongs to. The guarantee is then for a whole person with all
-        of their rows, of which at most 100 are used. None: every row is a record by itself.
+        Id of the person that each row belongs to. The guarantee is then for a person with all of
+        their rows, of which at most 100 are used. None: each row is a separate record.
     unit : str or None, default=None
         Name of the unit that the ids in ``groups`` stand for, such as "household". None: "person",
         or "record" without ``groups``.
@@ -153,21 +154,21 @@ def complete_schema(
     Returns
     -------
     CompleteSchema
-        A `Schema` of all facts, with ``privacy_``, ``mechanism_`` and ``privacy_report()``.
+        A `Schema` with all facts, and with ``privacy_``, ``mechanism_`` and ``privacy_report()``.
 
     Raises
     ------
     ValueError, TypeError
-        If a parameter, X or y is invalid, or nothing is open.
+        If a parameter, X or y is invalid, or no fact is missing.
     CalibrationError
-        If no noise is known to meet the budget.
+        If no amount of noise is known to meet the budget.
 
     Warns
     -----
     PrivacyWeakWarning
         If ``epsilon`` is above 20, or ``delta`` above 1/n.
     PrivacyLeakWarning
-        If ``random_state`` is an int, or what ``schema`` came from is not private.
+        If ``random_state`` is an int, or a release that ``schema`` comes from is not private.
 
     Examples
     --------
