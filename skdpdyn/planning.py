@@ -1,8 +1,9 @@
-"""Plans before a fit: how good it will be, how many rows or which epsilon it needs.
+"""Plans before a fit: the expected score, or the number of rows or the epsilon that it needs.
 
-Nearly all that a private fit loses turns on one public number, n mu / (f d): the sum over all
-records in units of the noise, for each column. So a plan needs no record. It draws rows that look
-like real ones, targets that are as predictable as you say, and fits the very estimator on them.
+The loss of accuracy of a private fit depends mostly on one public number, n mu / (f d): the number
+of records in standard deviations of the noise, divided by the number of columns. Therefore a plan
+needs no record. It simulates typical rows, and targets that are as predictable as you guess, and
+fits the estimator on them.
 """
 
 import math
@@ -69,7 +70,7 @@ class PlannedScore:
     score : float
         Expected score on new rows.
     low, high : float
-        Ends of an interval for the score of one fit, meant to hold it nine times in ten.
+        Ends of an interval that should contain the score of one fit nine times in ten.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class PlannedScores(Shown):
     name : str
         The score: "auc", "accuracy", "r2" or "d2".
     not_private : float
-        What it would be without privacy: the guess that was given.
+        The score without privacy: your guess.
     points : tuple of PlannedScore
         One for each number of records and each epsilon.
 
@@ -290,41 +291,44 @@ def plan(
     target: float | None = None,
     **guesses: float,
 ) -> PlannedScores:
-    """Return how well an estimator will do on data of this shape, before any record is read.
+    """Predict the score of an estimator on data of this shape, before any record is read.
 
-    Some guesses of what a model without privacy would reach stand in for the data. Rows are drawn
-    that look like real ones, and the estimator with its own solver and budget is fitted on them.
-    More than 10,000 rows are not drawn: as many rows with the same sum of records over noise, n mu,
-    stand for them. Draws repeat themselves, so that a plan is the same plan tomorrow. An additive
-    model is fitted on columns of numbers alone: ``bounds`` are those of drawn rows, and what it has
-    for your columns by name does not count.
+    Instead of data, `plan` uses guesses of the scores of a model without privacy. It simulates
+    typical rows and fits the estimator on them, with its own solver and budget. At most 10,000 rows
+    are simulated, or 20 per column. More rows are represented by these, with a larger budget, so
+    that n mu stays the same (n is the number of records, and mu the parameter of
+    `skdpdyn.privacy.GaussianDP`). The simulation is seeded, so plans are reproducible. An additive
+    model is fitted on numeric columns with the bounds of the simulated rows. Its facts about your
+    columns by name are not used.
 
-    The interval holds what rows of other kinds would do, and 0.02 more: rows where few directions
-    tell the target, rows where many tell a little of it each, and rows that tell no more than a
-    quarter of them, or as much as four times as many; of additive models, an eighth. For an
-    additive model the guess is that of an additive model: boosting's may be .1 higher.
+    The interval allows for rows of other kinds: rows where few directions predict the target, rows
+    where many directions each predict a little of it, and rows that are worth four times as many
+    simulated rows, or only a quarter as many (an eighth for additive models). It is widened by
+    0.02. For an additive model, the guess is the score of an additive model without privacy, which
+    may be .1 below that of gradient boosting.
 
     Parameters
     ----------
     estimator : PrivateLinearModel
-        An estimator of this package, unfitted. Of a pipeline pass the last step, with the number of
-        columns that reach it.
+        An unfitted estimator of this package. For a pipeline, pass its last step, and the number of
+        columns that this step receives.
     n_samples : int, sequence of int or None, default=None
-        Number of records, or of persons where ``fit`` will get ``groups``; several make a table.
-        None only with ``solve_for="n_samples"``.
+        Number of records, or of persons if you will pass ``groups`` to ``fit``. A sequence plans
+        for each number. None is allowed only with ``solve_for="n_samples"``.
     n_features : int
-        Number of columns. Of one-hot columns and words, only those that are not rare count.
+        Number of columns. Do not count one-hot columns and words that are rare.
     epsilon : float, sequence of float or None, default=None
-        Budgets; several make a table. None: that of the estimator.
+        Privacy budget. A sequence plans for each budget. None: that of the estimator.
     solve_for : {"epsilon", "n_samples"} or None, default=None
-        What to look for: the least epsilon, or number of records, whose expected score reaches
-        ``target``. The answer is the one point of what is returned, to two digits.
+        Find the smallest epsilon, or number of records, whose expected score reaches ``target``,
+        rounded to two digits. The result then has one point. None: plan for the given numbers.
     target : float or None, default=None
-        The score to reach.
+        The score to reach, with ``solve_for``.
     **guesses : float
-        For two classes ``auc`` and ``prevalence``, the part of the records in the second class; for
-        more classes ``accuracy``; for `PrivateRidge` ``r2``; for counts ``d2`` and ``mean_count``.
-        Scores are those of a model without privacy, from the literature, a pilot or a public set.
+        For two classes ``auc`` and ``prevalence``, the share of the records in the second class.
+        For more classes ``accuracy``. For numbers ``r2``. For counts ``d2`` and ``mean_count``.
+        Scores are those of a model without privacy, from the literature, a pilot study or a public
+        data set.
 
     Returns
     -------
@@ -333,8 +337,8 @@ def plan(
     Raises
     ------
     ValueError
-        If a guess is missing or cannot be, or if no epsilon up to 100, or no billion of records,
-        reaches the target.
+        If a guess is missing or impossible, or if an epsilon of 100, or a billion records, does not
+        reach the target.
 
     Examples
     --------

@@ -44,63 +44,68 @@ def evaluate(
 ) -> PrivateEvaluation:
     """Score a model on private records, at a cost of at most (epsilon, delta).
 
-    For a classifier of two classes, it releases one noisy histogram: the numbers of records by
-    label and by bin of the probability of the second class. The bins have several resolutions
+    Shares of the budget are stated as parts of mu^2, where mu is the parameter of Gaussian
+    differential privacy, see `skdpdyn.privacy.GaussianDP`. "Bought" means estimated with such a
+    share.
+
+    For a classifier of two classes, `evaluate` releases one noisy histogram: the numbers of records
+    by label and by bin of the probability of the second class. The bins have several resolutions
     (halves, quarters, ..., single bins), so that sums over many bins have little noise. A record is
-    in one bin of each resolution. With r resolutions, replacing a record moves all counts together
-    by sqrt(2 r), and dropping one by sqrt(r). Least squares make one histogram of the counts, whose
-    total is the public number of records. A tenth of mu^2 first buys counts in 128 public cells of
-    the log odds, which say where bins of equal numbers of records end: so a rare class has bins
-    where its records are. The bins between ``thresholds`` are joined of these, and counted at
-    several resolutions too: half of the remaining mu^2 pays for them. Labels that the model does
-    not have are counted separately. That count is scaled so that a record with such a label changes
-    the release by no more than any other record.
+    in one bin of each resolution. With r resolutions, replacing a record changes the vector of
+    counts by sqrt(2 r) in norm, and removing one by sqrt(r). Least squares combines the counts into
+    one histogram, whose total is the public number of records. A tenth of mu^2 first buys counts in
+    128 public cells of the log odds. They determine edges between which there are about equal
+    numbers of records, so a rare class has bins where its records are. With ``thresholds``, half of
+    the remaining mu^2 buys counts of the bins between them, also at several resolutions. Labels
+    that are not classes of the model are counted separately. This count is scaled so that a record
+    with such a label changes the release by no more than any other record.
 
-    For more classes, it releases the numbers of records by true and predicted label, and the mean
-    of the log losses, each cut off at 3 log(number of classes). Of more than 30 classes, it counts
-    the records of each label that are right, and the wrong ones by either label, not by both.
+    For more classes, `evaluate` releases the numbers of records by true and predicted label, the
+    mean log loss, clipped at 3 log(number of classes) for each record, and the Brier score. With
+    more than 30 classes, it releases three counts for each label instead: correct predictions,
+    errors with this true label, and errors with this predicted label.
 
-    For a regression, it first buys a limit of errors, the approximate median of the targets and a
-    limit of distances from it. Then it releases four sums: of absolute and squared errors, clipped
-    at ``largest_error``, and of clipped targets and their squares. For counts, it buys deciles of
-    the predicted rates, the rate of all records and limits, and then releases sums of expected and
-    observed counts, in all and by decile, and of deviances, cut off at ``largest_error``, from the
-    predictions and from the rate of all. Last it buys how much metrics of numbers and counts vary
-    from sample to sample, for a tenth of mu^2.
+    For a regression, `evaluate` first buys a limit of the errors, the approximate median of the
+    targets and a limit of the distances from it. Then it releases four sums: the absolute and the
+    squared errors, clipped at ``largest_error``, and, for R2, the clipped target and its square.
+    For counts, it buys deciles of the predicted rates, the overall rate and limits. Then it
+    releases sums of expected and observed counts, overall and by decile, and sums of the deviances
+    from the predictions and from the overall rate, clipped at ``largest_error``. For numbers and
+    counts, a tenth of mu^2 buys the sampling variances of the metrics.
 
     With the probability ``confidence``, an interval contains the metric of these records without
-    noise. It follows from the public distribution of the noise. Those of ``population`` contain
-    the metric of the population that the records were drawn from: of labels their variance is
-    estimated from the same counts, at no cost.
+    noise. It follows from the public distribution of the noise. The intervals of ``population``
+    contain the metric of the population from which the records were drawn. For classifiers, their
+    variance is estimated from the same counts, at no cost.
 
-    If the records were not used to train the model, each record is in one of the two releases only,
-    and both together cost the larger of their costs: ``total_privacy(model, evaluation,
+    If the records were not used to train the model, each record is in only one of the two releases.
+    Both together then cost the larger of their costs: ``total_privacy(model, evaluation,
     disjoint=True)``.
 
     Parameters
     ----------
     model : fitted classifier or regressor
-        A model that may be shown: one of skdpdyn, or one that was learnt from public data. A deep
-        copy predicts on copies of the rows, so that the model cannot keep any records. Warnings of
-        the copy are suppressed. Models of skdpdyn, alone or behind scalers and encoders of
-        scikit-learn, score many rows at a time. Any other model scores one row at a time, by a
-        fresh copy each, which takes 20 s for 100,000 rows of a
+        A model that may be published: a model of skdpdyn, or one that was trained on public data. A
+        deep copy predicts on copies of the rows, so that the model cannot keep any records.
+        Warnings of the copy are suppressed. Models of skdpdyn, alone or after scalers and encoders
+        of scikit-learn, predict many rows at a time. Any other model predicts one row at a time,
+        with a fresh copy for each row: 100,000 rows take 20 s with a
         `sklearn.linear_model.LogisticRegression`.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Rows.
     y : array-like of shape (n_samples,)
-        Their targets. Labels that are none of ``model.classes_`` count as wrong, in a count of
-        their own; numbers beyond bounds count as the bounds.
+        Targets. Labels that are not in ``model.classes_`` count as errors, and have a count of
+        their own. Numbers outside the target bounds are clipped.
     groups : array-like of shape (n_samples,), default=None
         Id of the person that each row belongs to: integers or strings. The guarantee is then for a
-        whole person with all rows: a row of a person with k rows has weight 1/k, and metrics are
-        means over persons, whose number is public. None: every row is a record by itself.
+        person with all their rows. A row of a person with k rows has weight 1/k. Metrics are means
+        over persons, whose number is public. None: every row is a record.
     unit : str or None, default=None
         Name of the unit that the ids in ``groups`` stand for, such as "household". None: "person",
         or "record" without ``groups``.
     exposure : array-like of shape (n_samples,), default=None
-        Exposure of each count: the model predicts rates. None: 1 for a model of counts of skdpdyn.
-        Other models of rates are scored as such if there are exposures.
+        Exposure of each count, for a model that predicts rates. None: 1 for a model of counts of
+        skdpdyn. A model of another package is scored as a model of rates if exposures are given.
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
@@ -108,31 +113,32 @@ def evaluate(
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Which data sets are neighbours, see `skdpdyn.privacy.Adjacency`.
     thresholds : array-like of shape (n_thresholds,), default=None
-        Where recall, precision and accuracy of two classes are asked for: increasing probabilities
-        between 0 and 1. The fewer there are, the less noise. None: at 1/2 and 30 others (62 to 254
-        of many records), between which there are about equal numbers of records.
+        Thresholds for recall, precision and accuracy of two classes: increasing probabilities
+        between 0 and 1. Fewer thresholds have less noise. None: 1/2 and 30 others (62 to 254 with
+        many records), with about equal numbers of records between them.
     target_bounds : tuple (low, high), default=None
-        Public bounds that targets and predictions of a regression are clipped to. None: those of
-        ``schema``, or of the model; where neither knows any, a part of the budget buys them, at
-        most a tenth of mu^2, as ``target_bounds="auto"`` of estimators does.
+        Public bounds to which targets and predictions of a regression are clipped. None: those of
+        ``schema``, or of the model. If neither has any, at most a tenth of mu^2 buys them, as with
+        ``target_bounds="auto"`` of an estimator.
     schema : Schema or None, default=None
-        Public facts of the table, a `skdpdyn.Schema`, whose bounds of targets are taken.
+        Public facts of the table, a `skdpdyn.Schema`. Only its target bounds are used.
     largest_error : float, default=None
-        Limit at which errors of a regression are cut off, or deviances of counts. The noise is in
-        proportion to it. None: twice a private quantile of them, 95 % or higher with many records.
-        It is at most the width of the target bounds, or twice the largest count plus 8 for
-        deviances, and equal to that with few records.
+        Limit at which the errors of a regression, or the deviances of counts, are clipped. The
+        noise is proportional to it. None: twice a bought quantile, at least the 95 % quantile of
+        errors or the 99 % quantile of deviances, and higher with many records. The limit is at most
+        the width of the target bounds (for deviances, twice the largest count plus 8), and equal to
+        it with few records.
     against : fitted classifier or regressor, default=None
         Another model with the same classes, or another regressor of the same kind. Only mean
-        differences between the losses of the two models on the same records are released; they are
-        more accurate than either loss. They are clipped at limits that are bought.
+        differences between the losses of the two models on the same records are released. They are
+        more accurate than either loss. The differences are clipped at limits that are bought.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row, such as the inverse probability of being in a survey's sample: metrics
-        are those of the population that weights make up. Each must follow from its own record
-        alone. A part of the budget, 3 % of mu^2, buys their sum.
+        Weight of each row, such as the inverse sampling probability of a survey. Metrics are then
+        estimates for the population. A weight must follow from its own record alone. A share of 3 %
+        of mu^2 buys the sum of the weights.
     weight_bounds : tuple (low, high), default=None
-        Public bounds of the weights: records weigh w/high, weights beyond them as these. None:
-        those of the model.
+        Public bounds of the weights. Weights outside are clipped, and all weights are divided by
+        ``high``. None: those of the model.
     confidence : float, default=0.95
         Probability that an interval covers, in (0, 1).
     random_state : None or int, default=None
@@ -162,10 +168,10 @@ def evaluate(
     References
     ----------
     M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010), Boosting the accuracy of differentially private
-    histograms through consistency: several resolutions, and least squares. E. Fieller (1954), Some
-    problems in interval estimation: ratios. E. DeLong, D. DeLong, D. Clarke-Pearson (1988),
-    Comparing the areas under two or more correlated receiver operating characteristic curves: the
-    variance of an area, to which the multinomial one of counts leads.
+    histograms through consistency (several resolutions, least squares). E. Fieller (1954), Some
+    problems in interval estimation (intervals of ratios). E. DeLong, D. DeLong, D. Clarke-Pearson
+    (1988), Comparing the areas under two or more correlated receiver operating characteristic
+    curves (the sampling variance of an area).
 
     Examples
     --------

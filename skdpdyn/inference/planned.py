@@ -59,10 +59,10 @@ class PlannedTable:
     epsilon : float
         Budget.
     answered : float
-        Part of the coefficients that are expected to be answered.
+        Expected share of the coefficients with an estimate.
     width, longest : float
-        Expected standard errors over those without privacy, of columns within three standard
-        deviations, and of columns of a long tail; NaN if nothing is answered.
+        Expected ratio of standard errors to those without privacy: for columns within three
+        standard deviations, and for columns with a long tail. NaN if nothing is answered.
 
     Examples
     --------
@@ -134,38 +134,42 @@ def plan_table(
     target: float | None = None,
     **guesses: float,
 ) -> PlannedTables:
-    """Predict which coefficients `private_regression` can estimate on such data, and how well.
+    """Predict the share of coefficients with an estimate, and the width of their intervals.
 
-    It reads no record and spends nothing: it draws rows of normal columns, and of skewed ones of a
-    long tail, with targets that they tell a little of, and asks for the table itself. For more than
-    50,000 rows, 50,000 under another budget stand, of which noise is the same part of a variance.
-    Draws repeat themselves, so that a plan is the same plan tomorrow.
+    `plan_table` reads no record and spends nothing. It runs `private_regression` on simulated rows:
+    once with normal columns and once with skewed columns that have a long tail, with targets that
+    depend weakly on each column. More than 50,000 rows are represented by 50,000 rows (more with
+    many columns or rare outcomes) with a larger budget, at which the noise is the same share of the
+    variance. The simulation is seeded, so plans are reproducible.
 
-    Fewer coefficients are answered where columns are nearly collinear, levels are rare or bounds
-    are far wider than the data. A plan knows that from ``like``: a few hundred rows of last year,
-    of another country, or simulated, if they are public. Rows are then drawn from these.
+    A coefficient is answered if the noise does not hide it, so that the table has an estimate.
+    Fewer coefficients are answered if columns are nearly collinear, categories are rare, or bounds
+    are far wider than the data. To account for this, pass ``like``: a few hundred public rows, such
+    as rows of last year, of another country, or simulated rows. Rows are then sampled from them.
 
     Parameters
     ----------
     model : PrivateLogisticRegression, PrivateSoftmaxRegression, PrivatePoissonRegressor or \
 PrivateRidge
-        Which regression, see `private_regression`. Three classes if it has no ``classes``.
+        The regression, see `private_regression`. A multinomial model without ``classes`` is planned
+        with three classes.
     n_samples : int, sequence of int or None, default=None
-        Number of records, or of persons; several make a table. None only with
-        ``solve_for="n_samples"``.
+        Number of records, or of persons. A sequence plans for each number. None is allowed only
+        with ``solve_for="n_samples"``.
     n_features : int or None, default=None
-        Number of columns, dummies included, that are uncorrelated and fill their bounds. None only
-        with ``like``.
+        Number of simulated columns, including dummies. They are uncorrelated and fill their bounds.
+        None is allowed only with ``like``.
     like : array-like or frame of shape (n_rows, n_features), default=None
-        Public rows that those of the table will be like.
+        Public rows that resemble the rows of the future table.
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
-        Of ``like``, see `private_regression`.
+        Bounds of the columns of ``like``, see `private_regression`.
     categories : dict, "auto" or None, default=None
-        Of ``like``, see `private_regression`.
+        Categories of the columns of ``like``, see `private_regression`.
     one_hot : sequence of sequences of int or str, default=()
-        Of ``like``, see `private_regression`.
+        Groups of dummies among the columns of ``like``, see `private_regression`.
     epsilon : float, sequence of float or None, default=None
-        Budgets; several make a table. None only with ``solve_for="epsilon"``.
+        Privacy budget. A sequence plans for each budget. None is allowed only with
+        ``solve_for="epsilon"``.
     delta : float or "auto", default="auto"
         See `private_regression`.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
@@ -173,14 +177,16 @@ PrivateRidge
     robust : bool, default=False
         See `private_regression`.
     solve_for : {"epsilon", "n_samples"} or None, default=None
-        What to look for: the least epsilon, or number of records, at which 0.95 of the coefficients
-        are answered, with a width of ``target`` at most. To two digits.
+        Find the smallest epsilon, or number of records, at which a share of 0.95 of the
+        coefficients is answered and the width is at most ``target``, rounded to two digits. None:
+        plan for the given numbers.
     target : float or None, default=None
-        Largest width, above 1. None: any.
+        Largest width with ``solve_for``, above 1: the ratio of standard errors to those without
+        privacy. None: no limit.
     **guesses : float
-        Of two classes ``prevalence``, the part of the records in the second, and ``auc``, that of
-        a model without privacy, if it is not about 0.7: the better it is, the less rows tell. Of
-        counts ``mean_count``, that of a record.
+        For two classes ``prevalence``, the share of the records in the second class, and, if it is
+        not about 0.7, ``auc``, the AUC of a model without privacy. A higher AUC means less
+        information per row. For counts ``mean_count``, the mean count of a record.
 
     Returns
     -------
@@ -189,8 +195,8 @@ PrivateRidge
     Raises
     ------
     ValueError
-        If a guess is missing or cannot be, or if no epsilon up to 100, or no billion of records,
-        is enough.
+        If a guess is missing or impossible, or if an epsilon of 100, or a billion records, is not
+        enough.
 
     Examples
     --------

@@ -33,11 +33,11 @@ class WaldTest:
     Parameters
     ----------
     statistic : float
-        Wald's statistic: about chi-squared if all are 0.
+        Wald statistic: approximately chi-squared distributed if all coefficients are 0.
     df : int
-        Its degrees of freedom, the number of coefficients.
+        Degrees of freedom: the number of coefficients.
     pvalue : float
-        Probability of a larger one.
+        Probability of a larger statistic if all coefficients are 0.
 
     Examples
     --------
@@ -55,56 +55,57 @@ class WaldTest:
 class PrivateSummary(Shown):
     """A table of coefficients with their standard errors, as `private_regression` returns it.
 
-    Everything in it was released: it may be shown to anybody.
+    All of its attributes were released under ``privacy_``, so the table may be published.
 
     Parameters
     ----------
     names : tuple of str
         Name of each coefficient; the intercept is the last.
     coef : ndarray of shape (n_coefficients,)
-        Estimates without the penalty's pull towards 0; NaN where there is not enough information.
+        Estimates, without shrinkage by a penalty. NaN if there is not enough information.
     std_err : ndarray of shape (n_coefficients,)
-        Standard errors, of sampling and of all noise together; NaN likewise.
+        Standard errors, from sampling and all noise together. NaN where ``coef`` is.
     cov : ndarray of shape (n_coefficients, n_coefficients)
-        Covariance of the estimates' errors; NaN likewise.
+        Covariance of the errors of the estimates. NaN where ``coef`` is.
     sufficient_epsilon : ndarray of shape (n_coefficients,)
-        Where there is not enough information: about which epsilon could give it, infinite where
-        nothing but noise was seen. NaN elsewhere.
+        Approximate epsilon at which a coefficient without an estimate would have one. Infinite if
+        only noise was seen. NaN for coefficients with an estimate.
     hidden : tuple of tuple of str
-        Where nothing but noise was seen: columns that may be collinear or constant.
+        For each coefficient for which only noise was seen, the columns that may be collinear or
+        constant.
     sums : Sums
-        Estimates and errors of weighted sums of coefficients, which may be known where single ones
-        are not.
+        Estimates and errors of weighted sums of coefficients. A sum may have an estimate where its
+        single coefficients have none.
     confidence : float
-        Probability that an interval covers.
+        Coverage probability of the intervals.
     title : str
         Title of the table.
     estimand : str
-        Sentence that says which numbers the coefficients estimate.
+        Sentence that states which quantities the coefficients estimate.
     n_samples : int
-        Number of records, or of persons, public.
+        Public number of records, or of persons.
     privacy_ : Guarantee
         Guarantee of the model and this table together, for the unit that the model protects.
     mechanism_ : Composition
         Record of the releases for the table.
     delta_ : float
-        Delta at which epsilon is shown.
+        Delta at which epsilon is printed.
     splines : dict of str to Spline
-        Columns of numbers that became splines, whose `curve` can be asked for.
+        Splines of numeric columns, by column name. `curve` returns their curves.
     leaks_ : tuple of str, default=()
-        Leaks of the model or the table that the guarantees do not cover.
+        Leaks of the model or the table, which the guarantees do not cover.
     sources_ : tuple of Source, default=()
-        Models that the model was given, see `PrivateLinearModel`.
+        Models that were passed as parameters of the model, see `PrivateLinearModel`.
     inverse_link : callable or None, default=None
-        Makes expectations of sums of coefficients; None: they are expectations.
+        Function from raw predictions to expectations. None: the identity.
     ratio : str or None, default=None
-        What the exponential of a coefficient is, such as "odds ratio"; None: nothing.
+        Name of the exponential of a coefficient, such as "odds ratio". None: it has no name.
     residual_std, rsquared, rsquared_std_err : float or None, default=None
-        Of a linear regression: the standard deviation of residuals, which are cut off, and the part
-        of the target's variance that is explained, with its standard error,
-        of sampling and noise, where residuals and predictions are about normal. From what was
-        released for errors. None where there is not enough information, and R^2 without an
-        intercept.
+        For a linear regression: the standard deviation of the clipped residuals, the explained
+        share of the target's variance, and the standard error of this share, from sampling and
+        noise. The standard error assumes that residuals and predictions are approximately normal.
+        All three follow from what was released for the other errors. None without enough
+        information; R^2 is also None without an intercept.
 
     Examples
     --------

@@ -52,24 +52,25 @@ _EXPOSURE = "exposure goes with loss='poisson'"
 
 
 class AdditiveModel(PrivateLinearModel):
-    """Base of additive models: rows become cells of public tables, and raw predictions add up.
+    """Base of additive models, whose raw predictions are sums of terms of columns and pairs.
 
     Attributes
     ----------
     expansion_ : Expansion
-        Public tables of features, with the distributions of columns that were bought.
-    coef_ : ndarray of shape (n_features_out,), of classifiers (n_outputs, n_features_out)
+        Public tables of the expanded features, and the bought distributions of the columns.
+    coef_ : ndarray of shape (n_features_out,), for classifiers (n_outputs, n_features_out)
         Coefficients of the expanded features.
-    intercept_ : float, of classifiers ndarray of shape (n_outputs,)
-        Intercept, of expanded rows whose features are 0.
+    intercept_ : float, for classifiers ndarray of shape (n_outputs,)
+        Raw prediction of an expanded row of zeros.
     conditioning_ : FittedConditioning
-        The released map of expanded rows.
+        The released preprocessing of the expanded rows.
     kept_parts_ : ndarray of shape (n_cells,)
-        Shrinkage factor of each cell's number in predictions, in [0, 1]: below 1 for levels and
-        missing values that few records have according to released numbers, and 0 if none has them.
+        Shrinkage factor of each cell of the tables in predictions, in [0, 1]. It is below 1 for
+        categories and missing values that are rare according to released numbers, and 0 if released
+        numbers show no record with them.
     chosen_pairs_ : tuple of (int, int) or None
-        Numbers of the columns of pairs that a look at residuals has kept, the strongest first;
-        None: none was taken.
+        Column numbers of the pairs that were selected privately, the strongest pair first. None: no
+        pairs were selected.
     """
 
     expansion_: Expansion
@@ -95,58 +96,64 @@ class AdditiveModel(PrivateLinearModel):
         Parameters
         ----------
         epsilon : float, default=1.0
-            Privacy budget, > 0.
+            Privacy budget, > 0. Shares of it are stated as parts of mu^2, where mu is the parameter
+            of Gaussian differential privacy, see `skdpdyn.privacy.GaussianDP`.
         delta : float or "auto", default="auto"
             Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
         bounds : "auto", dict, tuple (low, high) or array-like, default="auto"
-            Bounds of the columns of numbers. "auto": up to 7 % of the budget buys them. Public
-            ones, ``{column: (low, high)}`` or what `BoundsScaler
-            <skdpdyn.preprocessing.BoundsScaler>` takes, cost nothing, and those that a dict leaves
-            out are bought. Values beyond count as the nearer bound. Bounds of dates are dates. A
-            column of text or objects that is named holds numbers: other cells are missing. Do not
-            take bounds from the data.
+            Bounds of the numeric columns. "auto": up to 7 % of mu^2 buys them. Public bounds cost
+            nothing: a dict ``{column: (low, high)}``, or bounds as for `BoundsScaler
+            <skdpdyn.preprocessing.BoundsScaler>`. The columns that a dict leaves out are bought.
+            Values outside are clipped. Bounds of dates are dates. If bounds name a column of text
+            or objects, its cells are read as numbers, and cells that are not numbers are missing.
+            Do not take bounds from the data.
         categories : dict, "auto" or None, default="auto"
-            Public levels of the other columns: ``{column: levels}``, a list of them or a type that
-            names them, such as ``pandas.CategoricalDtype``, or "auto". Columns of arrays are named
-            by their number. "auto", in place of levels or of all: 5 to 20 % of mu^2, and a tenth
-            of delta, buy the levels that are not rare, of all columns that are neither numbers nor
-            flags nor dates; so of those that a dict leaves out. That goes by types alone, which are
-            public; a column's own categories are not, for ``astype("category")`` collects them from
-            the records. None: such columns are refused, and no part of delta is kept for them; nor
-            where bounds, levels and types of ``schema`` name all columns. Dates count as days since
-            1970. ``{column: "shared"}`` of a column of numbers buys, as levels, the values that
-            many records share, up to 40: they have effects of their own beside the curve, as an
-            amount of 0 has. ``{column: {"shared": values}}`` gives public ones. Adult at epsilon 10
-            with those of capital gains and losses has an AUC of .921, and .912 without.
+            Public categories of the other columns: a dict ``{column: categories}``, where the
+            categories are a list, a dtype with explicit categories such as
+            ``pandas.CategoricalDtype``, or "auto". Columns of an array are named by their number.
+            "auto" for a column, or instead of the dict: 5 to 20 % of mu^2 and a tenth of delta buy
+            the categories that are not rare. This applies to all columns that are not numbers,
+            booleans or dates and that a dict leaves out. Only the dtype of a column decides, which
+            is public. The categories of a pandas column are not used, because
+            ``astype("category")`` collects them from the records. None: such columns are refused,
+            and no part of delta is reserved for them. Nothing is reserved either if bounds,
+            categories and the types in ``schema`` cover all columns. Dates count as days since
+            1970. ``{column: "shared"}`` for a numeric column buys up to 40 values that many records
+            share, such as an amount of 0. Each of them gets an effect of its own beside the curve.
+            ``{column: {"shared": values}}`` gives them if they are public. On Adult at epsilon 10,
+            those of capital gains and losses raise the AUC from .912 to .921.
         interactions : "auto", int, None or sequence of pairs, default="auto"
-            Pairs of columns whose curves, or levels, are multiplied. "auto": all of columns of
-            numbers, if records are many, and from 500 records a column on (2,000 for classes, and
-            at a small epsilon as many more as noise takes) up to ten pairs, numeric or categorical,
-            with a finer resolution. These are selected privately: those in which the residuals of a
-            model without pairs exceed noise and chance most, see ``chosen_pairs_``. The selection
-            takes 13 % of mu^2. An integer such as 10: at most so many selected pairs, and no
-            others. Pairs that are named are drawn the finer the fewer they are: California's value
-            at epsilon 10 has an R^2 of .79 with the pair of longitude and latitude alone.
+            Pairs of columns whose curves, or categories, are multiplied. "auto": with enough
+            records, all pairs of numeric columns. From 500 records per column on (2,000 for
+            classifiers, and more at a small epsilon), up to ten pairs of any columns are also
+            selected privately and get a finer resolution: the pairs where the residuals of a model
+            without pairs exceed noise and chance most, see ``chosen_pairs_``. The selection costs
+            13 % of mu^2. An integer: at most this number of selected pairs, and no others. A
+            sequence of pairs: these pairs. The fewer pairs, the finer their resolution: for the
+            California house values at epsilon 10, the pair of longitude and latitude alone gives an
+            R^2 of .79.
         monotonic_cst : dict, array-like or None, default=None
-            1 for a column whose curve may only rise, -1 for one that may only fall, 0 for others:
-            ``{column: 1}``, or one number a column. The curve that was released is made so by
-            isotonic regression, which costs nothing. These columns are in no pair of "auto".
+            1 for a column whose curve must not fall, -1 for a column whose curve must not rise, 0
+            for others: a dict ``{column: 1}``, or one number for each column. Isotonic regression
+            of the released curves enforces it, at no cost. With "auto" interactions, these columns
+            are in no pair.
         start : fitted additive model or None, default=None
-            Where training starts: a released model of the same columns, bounds and categories. It
-            lends its tables and its map of rows, with the levels and distributions that it bought,
-            so that all but the steps costs nothing more. `total_privacy` names it; of the same
-            people, both are charged.
+            Where training starts: a released model with the same columns, bounds and categories.
+            Its expansion and preprocessing are reused, including bought categories and
+            distributions, so only the training steps cost more. `total_privacy` lists it, and adds
+            its cost if it was trained on the same records.
         alpha : float or "auto", default="auto"
-            Strength of the L2 penalty on coefficients of mapped rows, >= 0. "auto": too weak to be
-            felt within the training time.
+            Strength of the L2 penalty on the coefficients of preprocessed rows, >= 0. "auto": so
+            weak that it has no effect within the training time.
         clip : float or "auto", default="auto"
-            Bound on the norm of one record's loss gradient, in units of mapped rows of norm 1.
+            Bound on the norm of one record's loss gradient, in units of preprocessed rows of norm
+            1.
         solver : "auto", str or Solver, default="auto"
-            The algorithm: "auto", "noisy_gd" or "noisy_sgd", or an instance of one of these. The
-            others cannot train on mapped rows.
+            The algorithm: "auto", "noisy_gd" or "noisy_sgd", or an instance of one of these
+            classes. Other solvers cannot train on preprocessed rows.
         **others : dict
-            Those of `PrivateLinearClassifier` or `PrivateLinearRegressor` that do not bound rows:
-            those of expanded rows are public.
+            Other parameters of `PrivateLinearClassifier` or `PrivateLinearRegressor`, except those
+            that limit the norm of rows: the limits of expanded rows are public.
         """
         super().__init__(epsilon, delta, data_norm=1.0, **others)
         self.bounds = bounds
@@ -246,7 +253,7 @@ class AdditiveModel(PrivateLinearModel):
     def terms_(self) -> list[str]:
         """Names of the columns of `explain`: "intercept", the columns, and pairs as "a * b".
 
-        Where a column has such a name itself, "intercept" or the pair is in parentheses.
+        If a column already has such a name, the name of the intercept or pair is in parentheses.
         """
         check_is_fitted(self)
         columns = getattr(self, "feature_names_in_", None)
@@ -258,22 +265,22 @@ class AdditiveModel(PrivateLinearModel):
 
     @property
     def term_importances_(self) -> dict[str, float]:
-        """How much each term adds to raw predictions, the most important first; free of charge.
+        """Mean absolute contribution of each term, by name, the most important first; at no cost.
 
-        By name, the mean absolute contribution, a mean over outputs, of rows that have the released
-        second moments and are normal: an estimate, less what the noise of training is estimated to
-        add to its square. So columns without effect are near 0.
+        It is estimated for normally distributed rows with the released second moments, and averaged
+        over outputs. The estimated effect of the training noise is subtracted from its square, so
+        columns without effect are near 0.
         """
         check_is_fitted(self)
         return importances_of(self)
 
     @property
     def shapes_(self) -> dict[str, Shape]:
-        """The curve of each column and pair, with the noise of training; free of charge.
+        """Curve of each column and pair, with the standard error due to noise; at no cost.
 
-        It holds for rows that are not shortened; longer ones have all terms smaller by one factor,
-        see `explain`. It is computed at each access: keep it under a name where there are many
-        columns.
+        The curves apply to rows that are not scaled down. All terms of longer rows are multiplied
+        by one factor below 1, see `explain`. They are computed at each access: with many columns,
+        store them in a variable.
         """
         check_is_fitted(self)
         return shapes_of(self)
@@ -306,12 +313,13 @@ class AdditiveModel(PrivateLinearModel):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_terms), with several outputs (n_samples, n_terms, n_outputs)
-            In the order of ``terms_``. The first is the same for all rows: the raw prediction at
-            the released mean of the expanded rows; the others are differences from it, times the
-            factor that the row is shortened by (1 for most). They add up to the raw prediction: of
-            a regression `predict` before it is cut at ``target_bounds`` (with ``loss="poisson"``
-            its logarithm), of a classifier the scores that probabilities are made of.
+        ndarray of shape (n_samples, n_terms), for several outputs (n_samples, n_terms, n_outputs)
+            Contributions, in the order of ``terms_``. The first is the same for all rows: the raw
+            prediction at the released mean of the expanded rows. The others are differences from
+            it, times the factor by which the row is scaled down (1 for most rows). They add up to
+            the raw prediction. For a regressor, this is `predict` before it is clipped to
+            ``target_bounds`` (its logarithm with ``loss="poisson"``). For a classifier, it is the
+            score from which probabilities are computed.
         """
         tables = self._lookups()
         same = self._centres().sum(axis=1) + self.intercept_
@@ -321,8 +329,8 @@ class AdditiveModel(PrivateLinearModel):
     def to_sklearn(self) -> Any:
         """Return a fitted pipeline of scikit-learn with the same predictions.
 
-        Its first step explains rows, as `explain` does, and its second is a linear model of
-        scikit-learn that adds up. The pipeline does not know what was spent.
+        Its first step returns the contributions of `explain`. Its second step is a linear model of
+        scikit-learn, which adds them up. The pipeline has no record of the privacy cost.
 
         Returns
         -------
@@ -377,13 +385,14 @@ class Explainer(TransformerMixin, BaseEstimator):
     expansion_ : Expansion
         Tables of the model.
     row_map : RowMap
-        The released map of expanded rows, which shortens long ones.
+        The released preprocessing of expanded rows, which scales long rows down.
     weights : ndarray of shape (n_outputs, n_weights)
-        What each output says of each cell.
+        Number of each output for each cell and product.
     centres : ndarray of shape (n_outputs, n_terms)
-        What each term adds at the map's centre.
+        Contribution of each term at the centre of the preprocessing.
     counts : ndarray of bool of shape (n_cells,)
-        Whether a cell can shorten a row: none of monotone columns, none that nobody is in.
+        Whether a cell counts in the norm of a row. Cells of monotone columns and cells without
+        records do not.
     bounds, categories : object
         Parameters of the model.
 
@@ -432,7 +441,7 @@ class Explainer(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Explain rows.
+        """Return the contribution of each term.
 
         Parameters
         ----------
@@ -467,20 +476,20 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     """Additive classifier under differential privacy: a curve for each column.
 
     A raw prediction is the sum of an intercept, a curve for each numeric column and a number for
-    each level of a categorical column. With enough records, there are terms of pairs of columns too
-    (products of curves). Columns are expanded by public bounds and levels, into cosines on a linear
-    and a log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number
-    a column: expanded rows are made some at a time.
+    each category of the other columns. With enough records, it also has terms for pairs of columns,
+    which are products of curves. Columns are expanded into cosines on a linear and a logarithmic
+    scale. The expansion depends on the bounds and categories only, so it costs nothing. `fit`
+    stores one small integer for each cell of X, and expands only a block of rows at a time.
 
-    With enough records, the budget first buys the distribution of each column, which gives its
-    curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
-    which equalise all directions that stand out of the noise. The rest pays for the steps of
-    training. Every "auto" follows from public numbers, or is bought. Expanded rows with an
-    unusually large norm are scaled down, in training and in prediction. All terms of such a row are
+    With enough records, the budget first buys the distribution of each numeric column, which gives
+    its curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
+    by which all directions that exceed the noise are scaled alike. The rest pays for the training
+    steps. Every "auto" follows from public numbers, or is bought. Expanded rows with an unusually
+    large norm are scaled down, in training and in prediction: all terms of such a row are
     multiplied by the same factor below 1, and still add up to its raw prediction.
 
-    Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
-    not among the public ones counts as one more, "other".
+    Missing values (NaN, None) are a category of their own in every column, at no cost. Categories
+    that are neither given nor bought count as one more, "other".
 
     Examples
     --------
@@ -614,32 +623,34 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     """Additive regression under differential privacy: a curve for each column.
 
     A raw prediction is the sum of an intercept, a curve for each numeric column and a number for
-    each level of a categorical column. With enough records, there are terms of pairs of columns too
-    (products of curves). Columns are expanded by public bounds and levels, into cosines on a linear
-    and a log scale, so that the expansion costs nothing. Inside of `fit` a row is one small number
-    a column: expanded rows are made some at a time.
+    each category of the other columns. With enough records, it also has terms for pairs of columns,
+    which are products of curves. Columns are expanded into cosines on a linear and a logarithmic
+    scale. The expansion depends on the bounds and categories only, so it costs nothing. `fit`
+    stores one small integer for each cell of X, and expands only a block of rows at a time.
 
-    With enough records, the budget first buys the distribution of each column, which gives its
-    curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
-    which equalise all directions that stand out of the noise. The rest pays for the steps of
-    training. Every "auto" follows from public numbers, or is bought. Expanded rows with an
-    unusually large norm are scaled down, in training and in prediction. All terms of such a row are
+    With enough records, the budget first buys the distribution of each numeric column, which gives
+    its curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
+    by which all directions that exceed the noise are scaled alike. The rest pays for the training
+    steps. Every "auto" follows from public numbers, or is bought. Expanded rows with an unusually
+    large norm are scaled down, in training and in prediction: all terms of such a row are
     multiplied by the same factor below 1, and still add up to its raw prediction.
 
-    Missing values (NaN, None) are a level of their own in every column, at no cost. A level that is
-    not among the public ones counts as one more, "other".
+    Missing values (NaN, None) are a category of their own in every column, at no cost. Categories
+    that are neither given nor bought count as one more, "other".
 
     Parameters
     ----------
     loss : {"squared", "huber", "poisson", "quantile"}, default="squared"
-        "squared": targets are numbers, and predictions their means. Where n mu / f is 400 or more,
-        5 to 15 % of mu^2 buy, after training, a slope and a level of predictions, by which these
-        add up to the targets: see ``mean_std_``. "huber": targets are numbers, and predictions
-        robust centres, see `PrivateRidge`; the width is ``huber_width_``. "poisson": counts, whose
-        rates are the exponentials of raw predictions, as in `PrivatePoissonRegressor`. "quantile":
-        numbers, of which a part is to lie below, as in `PrivateQuantileRegressor`.
+        "squared": targets are numbers, and predictions estimate their means. If n mu / f is at
+        least 400, where f is 2 under "replace_one" and 1 under "add_remove", 5 to 15 % of mu^2 buys
+        a slope and an offset after training. They calibrate the predictions, so that their mean
+        agrees with that of the targets: see ``mean_std_``. "huber": targets are numbers, and
+        predictions estimate robust centres, see `PrivateRidge`; the width is ``huber_width_``.
+        "poisson": targets are counts, and their rates are the exponentials of raw predictions, as
+        in `PrivatePoissonRegressor`. "quantile": targets are numbers, and predictions estimate a
+        quantile of them, as in `PrivateQuantileRegressor`.
     quantile : float, default=0.5
-        That part, in (0, 1); with ``loss="quantile"`` only.
+        The quantile, in (0, 1), with ``loss="quantile"`` only.
 
     Examples
     --------
@@ -744,9 +755,10 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
             Name of the unit that the ids in ``groups`` stand for, such as "household". None:
             "person", or "record" without ``groups``.
         equal_rows : bool, default=False
-            Whether all rows weigh the same, see `PrivateRidge.fit`.
+            Whether all rows have the same weight, see `PrivateRidge.fit`.
         **not_taken : dict
-            ``sample_weight``, a number for each row, with ``weight_bounds``; nothing else is taken.
+            ``sample_weight``, a number for each row, if ``weight_bounds`` is set. Nothing else is
+            accepted.
 
         Returns
         -------
@@ -769,8 +781,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     def predict(self, X: Any, exposure: Any = None) -> np.ndarray:
         """Predict targets; with ``loss="poisson"`` expected counts, or rates without an exposure.
 
-        Predictions are cut at ``target_bounds_``, which targets are within, or nearly all of them
-        where these bounds were bought.
+        Predictions of numbers are clipped to ``target_bounds_``. If these bounds were bought, a few
+        targets may be outside.
 
         Parameters
         ----------
@@ -786,7 +798,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         Raises
         ------
         ValueError
-            For an exposure with another loss, or if there is not one exposure > 0 for each row.
+            If an exposure is passed with another loss, or if the exposures are not one number > 0
+            for each row.
         """
         raw = super().predict(X)
         if self.loss == "poisson":

@@ -18,25 +18,27 @@ from skdpdyn.training.values import Family
 class PrivateLogisticRegression(PrivateLinearClassifier):
     """Binary logistic regression under (epsilon, delta)-differential privacy.
 
-    Minimises ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent and releases
-    the last iterate. The budget pays for everything that is computed from records. The budget
+    Minimizes ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent, and releases
+    the last iterate. The budget pays for everything that is computed from the records. It
     determines the noise and the number of steps, by the smallest privacy bound that applies. Rows
-    are scaled into the ball of radius ``data_norm``, in fit and in prediction alike, so ``coef_``
-    applies to scaled rows. Every "auto" follows from the shape of X, the budget and ``data_norm``,
-    or is bought.
+    whose norm exceeds ``data_norm`` are scaled down to it, both in `fit` and in `predict`, so
+    ``coef_`` applies to scaled rows. Every "auto" follows from the shape of X, the budget and
+    ``data_norm``, or is bought (estimated with a part of the budget).
 
-    With enough records, a part of the budget first learns a map of rows that gives all directions a
-    similar scale, see ``conditioning``. Then ``coef_`` applies to rows that the map does not
-    shorten, training takes few and long steps, and only the composition bound holds.
+    With enough records, a part of the budget first buys a preprocessing of rows that gives all
+    directions a similar scale, see ``conditioning``. Training then takes few and long steps, only
+    the composition bound holds, and ``coef_`` applies to rows that preprocessing does not scale
+    down.
 
     Parameters
     ----------
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, in units of ``data_norm``. The clipped
         gradient is the gradient of another convex loss, so every privacy bound holds. A smaller
-        clip means less noise, and probabilities that are less calibrated. "auto": between half of
-        the largest possible gradient norm and no clipping, larger with n mu relative to the number
-        of columns.
+        clip means less noise, but probabilities that are less calibrated. "auto": between half of
+        the largest possible gradient norm and no clipping. It increases with n mu divided by the
+        number of columns, where n is the number of records and mu the parameter of Gaussian
+        differential privacy (see `skdpdyn.privacy.GaussianDP`).
 
     References
     ----------
@@ -68,12 +70,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return class probabilities.
 
-        Without ``class_weight`` their mean is near the share of the second class where training
-        starts at it, and within noise of it from about 1,800 records at epsilon 1 on, when the mean
-        residual is bought after training (see `skdpdyn.core.rules`). Whether they are right group
-        by group is not known from the fit: `skdpdyn.evaluation.evaluate` buys a calibration curve.
-        With a ``clip`` of your own below the largest possible gradient norm, probabilities are
-        biased towards 1/2.
+        Without ``class_weight``, the mean probability of the second class is near the share of this
+        class if training starts at the bought share. From about 1,800 records at epsilon 1 on, the
+        mean residual is bought after training (see `skdpdyn.core.rules`), and the two agree up to
+        the noise. The fit does not show whether probabilities are calibrated within groups:
+        `skdpdyn.evaluation.evaluate` buys a calibration curve. If you set ``clip`` below the
+        largest possible gradient norm, probabilities are biased towards 1/2.
 
         Parameters
         ----------
