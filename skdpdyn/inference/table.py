@@ -168,7 +168,7 @@ class PrivateSummary(Shown):
 
     @property
     def answered(self) -> np.ndarray:
-        """Whether there is enough information on each coefficient, of shape (n_coefficients,)."""
+        """Whether each coefficient has an estimate, of shape (n_coefficients,)."""
         return np.isfinite(self.std_err)
 
     @property
@@ -183,7 +183,7 @@ class PrivateSummary(Shown):
 
     @property
     def tvalues(self) -> np.ndarray:
-        """Each coefficient over its standard error."""
+        """Coefficients divided by their standard errors."""
         return self.coef / self.std_err
 
     @property
@@ -208,7 +208,7 @@ class PrivateSummary(Shown):
 
     @property
     def rsquared_interval(self) -> Estimate | None:
-        """R^2 with its interval, within 0 and 1; None where ``rsquared`` is."""
+        """R^2 with its interval, clipped to [0, 1]; None if ``rsquared`` is None."""
         if self.rsquared is None or self.rsquared_std_err is None:
             return None
         width = self.quantile() * self.rsquared_std_err
@@ -216,7 +216,7 @@ class PrivateSummary(Shown):
         return Estimate(self.rsquared, low, min(self.rsquared + width, 1.0))
 
     def cov_params(self) -> np.ndarray:
-        """Return the covariance of the estimates' errors, of shape (n_coefficients,) twice."""
+        """Return the covariance matrix of the errors of the estimates, as statsmodels does."""
         return self.cov
 
     def contrast(self, weights: Mapping[str, float]) -> Estimate:
@@ -225,13 +225,13 @@ class PrivateSummary(Shown):
         Parameters
         ----------
         weights : dict of str to float
-            Weight of each coefficient, by its name; absent ones weigh 0.
+            Weight of each coefficient, by its name. Missing names have weight 0.
 
         Returns
         -------
         Estimate
-            NaN if there is not enough information on the sum. It may be known where single
-            coefficients are not, as that of two collinear columns.
+            NaN if there is not enough information on the sum. A sum may have an estimate where its
+            single coefficients have none, such as the sum of two collinear columns.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class PrivateSummary(Shown):
         Parameters
         ----------
         names : sequence of str
-            Their names, such as those of the dummies of a column.
+            Names of the coefficients, such as the dummies of a column.
 
         Returns
         -------
@@ -268,24 +268,25 @@ class PrivateSummary(Shown):
         return WaldTest(statistic, len(chosen), float(special.chdtrc(len(chosen), statistic)))
 
     def standardized(self, X: Any, *, weights: Any = None, against: Any = None) -> Estimate:
-        """Return the mean expectation of a public population, or by how much two of them differ.
+        """Return the mean prediction for a public population, or the difference of two means.
 
-        That of rows with a treatment, against the same rows without it, is the standardized risk
-        difference. It costs nothing.
+        With rows that have a treatment as X, and the same rows without it as ``against``, this is
+        the standardized risk difference. It costs nothing.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            Public rows: of a census, say.
+            Public rows, such as rows of a census.
         weights : array-like of shape (n_rows,), default=None
-            How often each row occurs, public. None: alike.
+            Public frequency of each row. None: all are equal.
         against : array-like of shape (n_rows, n_features), default=None
             Rows whose mean is subtracted. None: none.
 
         Returns
         -------
         Estimate
-            With an interval to first order in the errors; NaN if there is not enough information.
+            Its interval is a first-order approximation (delta method). NaN if there is not enough
+            information.
 
         Raises
         ------
@@ -301,22 +302,22 @@ class PrivateSummary(Shown):
         return self._estimate(value if answered else math.nan, gradient)
 
     def marginal_effects(self, X: Any, *, weights: Any = None) -> dict[str, Estimate]:
-        """Return by how much expectations change with each column, in the mean of public rows.
+        """Return the average marginal effect of each column, over public rows.
 
-        That is the mean derivative. The effect of a dummy is that of `standardized` rows with it
-        against rows without it.
+        It is the mean derivative of the prediction. For the effect of a dummy, use `standardized`
+        with rows that have it against rows that do not.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
             Public rows.
         weights : array-like of shape (n_rows,), default=None
-            How often each row occurs, public. None: alike.
+            Public frequency of each row. None: all are equal.
 
         Returns
         -------
         dict of str to Estimate
-            By the name of the column.
+            Effects, by the name of the column.
 
         Raises
         ------
@@ -345,24 +346,25 @@ class PrivateSummary(Shown):
         label: Any = None,
         simultaneous: bool = False,
     ) -> Curve:
-        """Return the curve of a column that became splines, with its band, at no cost.
+        """Return the curve of a column that was expanded into splines, with its band, at no cost.
 
-        The band holds errors of sampling and of all noise, where splines can follow the curve.
+        The band includes sampling error and all noise. It does not include the error of
+        approximating the curve by splines.
 
         Parameters
         ----------
         name : str
             One of ``splines``.
         grid : array-like of shape (n_points,), default=None
-            Numbers of the column. None: 201 between its bounds.
+            Values of the column. None: 201 values between its bounds.
         against : float or None, default=None
-            Number at which the curve is 0. None: its mean is, over the released means of the
-            columns.
+            Value of the column at which the curve is 0. None: the curve has mean 0, by the released
+            means of the columns.
         label : object, default=None
-            Of several classes, which one's log odds against the first.
+            With more than two classes, the class whose log odds against the first are returned.
         simultaneous : bool, default=False
-            Whether the band should hold the whole curve, and not the curve at each point, with
-            probability ``confidence``.
+            Whether the band contains the whole curve with the probability ``confidence``, instead
+            of the curve at each point.
 
         Returns
         -------
@@ -455,21 +457,21 @@ class PrivateSummary(Shown):
         return rows, rows @ self.sums.params
 
     def predict(self, X: Any, *, exposure: Any = None, interval: bool = False) -> np.ndarray:
-        """Return expectations of public rows, from released numbers alone.
+        """Return predictions for public rows, from released numbers alone.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
         exposure : array-like of shape (n_samples,), default=None
-            Exposure of each row, where counts are expected. None: 1.
+            Exposure of each row, for counts. None: 1.
         interval : bool, default=False
-            Whether to return the ends of intervals too.
+            Whether to return the ends of confidence intervals too.
 
         Returns
         -------
         ndarray of shape (n_samples,), or (n_samples, 3) with the estimate, low and high
-            NaN for rows on which there is not enough information.
+            NaN for rows without enough information.
 
         Raises
         ------
@@ -486,13 +488,13 @@ class PrivateSummary(Shown):
         return expectations if interval else expectations[:, 0]
 
     def summary(self, *, odds_ratios: bool = False) -> "PrivateSummary | str":
-        """Return the table as statsmodels' users ask for it; ``print`` shows it.
+        """Return the table under the name that statsmodels uses; ``print`` shows it.
 
         Parameters
         ----------
         odds_ratios : bool, default=False
-            Whether to add the exponentials of coefficients and intervals, as text: odds ratios, of
-            counts rate ratios. A table of numbers has none, and refuses.
+            Whether to return text that includes the exponentials of coefficients and intervals:
+            odds ratios, or rate ratios for counts. An error for a linear regression.
 
         Returns
         -------
@@ -501,12 +503,12 @@ class PrivateSummary(Shown):
         return self.as_text(odds_ratios=True) if odds_ratios else self
 
     def quantile(self, alpha: float | None = None) -> float:
-        """Return how many standard errors wide an interval is, to each side.
+        """Return the half-width of an interval in standard errors.
 
         Parameters
         ----------
         alpha : float or None, default=None
-            Probability that it does not cover. None: 1 - ``confidence``.
+            Probability that the interval does not cover. None: 1 - ``confidence``.
 
         Returns
         -------
@@ -523,8 +525,8 @@ class PrivateSummary(Shown):
         Parameters
         ----------
         odds_ratios : bool, default=False
-            Whether to add the exponentials of coefficients and intervals: odds ratios, of counts
-            rate ratios. A table of numbers has none, and refuses.
+            Whether to add the exponentials of coefficients and intervals: odds ratios, or rate
+            ratios for counts. An error for a linear regression.
 
         Returns
         -------
@@ -540,8 +542,8 @@ class PrivateSummary(Shown):
         Parameters
         ----------
         odds_ratios : bool, default=False
-            Whether to add the exponentials of coefficients and intervals: odds ratios, of counts
-            rate ratios. A table of numbers has none, and refuses.
+            Whether to add the exponentials of coefficients and intervals: odds ratios, or rate
+            ratios for counts. An error for a linear regression.
 
         Returns
         -------
@@ -575,7 +577,7 @@ class PrivateSummary(Shown):
         return Document(self.title, [("", *names), *rows], self._notes(), self.leaks_)
 
     def privacy_report(self) -> PrivacyReport:
-        """Report on the releases behind this table; the model reports on itself.
+        """Return the privacy report of the releases for this table; the model has its own.
 
         Returns
         -------
