@@ -31,10 +31,10 @@ class PrivateEvaluation(Shown):
     Parameters
     ----------
     n_samples : int
-        Number of records, or of persons, public.
+        Public number of records, or of persons.
     total : tuple of float
-        Sum of the weights of records, and the standard deviation of its noise: the number of
-        records and 0 without weights.
+        Sum of the weights, and the standard deviation of its noise. Without weights, these are the
+        number of records and 0.
     noisy : NoisyNumbers
         Released numbers, with the covariance of their noise.
     privacy_ : Guarantee
@@ -42,13 +42,13 @@ class PrivateEvaluation(Shown):
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Delta at which epsilon is shown.
+        Delta at which epsilon is printed.
     confidence : float
-        Probability that an interval covers.
+        Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
-        Leaks that ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover, such as a seed.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
-        Whether intervals hold the metrics of these records, or of their population.
+        Whether intervals are for the metrics of these records, or of their population.
     """
 
     n_samples: int
@@ -253,44 +253,44 @@ class _Calibrated:
 class ScoreEvaluation(_OfLabels, _Calibrated):
     """Metrics of a classifier of two classes, from a histogram of its probabilities by label.
 
-    A record counts as predicted to be of the second class where its probability is above the
-    threshold. Metrics are those of probabilities that are rounded to bins: accuracy, recall and
-    precision are exact at the edges of bins, where thresholds are. Intervals for the population
-    are on the safe side where records are persons. Labels that are neither class count as wrong in
-    the accuracy, with 3 log 2 in the log loss and with 1 in the Brier score; all other metrics but
-    the prevalence are of the records of the two classes.
+    The second class is predicted for a record if its probability is above the threshold. Metrics
+    are computed from probabilities rounded to bins. Accuracy, recall and precision are exact at the
+    edges of bins, which include the thresholds. Intervals for the population are conservative if
+    records are persons. Labels that are neither class count as errors in the accuracy, as 3 log 2
+    in the log loss and as 1 in the Brier score. These metrics and the prevalence are relative to
+    all records, and all other metrics to the records of the two classes.
 
     Parameters
     ----------
     n_samples : int
-        Number of records, or of persons, public.
+        Public number of records, or of persons.
     total : tuple of float
-        Sum of the weights of records, and the standard deviation of its noise: the number of
-        records and 0 without weights.
+        Sum of the weights, and the standard deviation of its noise. Without weights, these are the
+        number of records and 0.
     noisy : NoisyNumbers
-        Counts of the first class by bin, of the second, and of all other labels, with the
-        covariance of their noise.
+        Counts of the first and of the second class by bin, and a count of all other labels, with
+        the covariance of their noise.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Delta at which epsilon is shown.
+        Delta at which epsilon is printed.
     confidence : float
-        Probability that an interval covers.
+        Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
-        Leaks that ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover, such as a seed.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
-        Whether intervals hold the metrics of these records, or of their population.
+        Whether intervals are for the metrics of these records, or of their population.
     thresholds : ndarray of shape (n_thresholds,)
-        Where metrics have the least noise: the edges between all bins, or those that were given.
+        Thresholds at which metrics have the least noise: those that were given, or all edges.
     edges : ndarray of shape (n_bins - 1,)
-        Probabilities between the bins, released; the thresholds are among them.
+        Released probabilities between the bins, which include the thresholds.
     middles : ndarray of shape (n_bins,)
-        The median probability in each bin, released.
+        Released median probability of each bin.
     losses, squares : ndarray of shape (2, n_bins)
-        Mean log loss and squared error of each label in each bin: of the released distribution of
-        probabilities in it, and as sure as the counts of all bins say that they should be.
+        Estimated mean log loss and squared error of each label in each bin. They follow from the
+        released distribution of probabilities, recalibrated by the released counts.
 
     Examples
     --------
@@ -317,7 +317,7 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
 
     @property
     def accuracy(self) -> Estimate:
-        """Part of the records whose label is predicted correctly, at 1/2 if that is a threshold."""
+        """Share of the records whose label is predicted correctly, see `accuracy_at`."""
         return self.accuracy_at()
 
     @property
@@ -351,11 +351,11 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
 
     @property
     def prevalence(self) -> Estimate:
-        """Part of the records that are of the second class."""
+        """Share of the records that belong to the second class."""
         return self.mean(self._select(0, 1), (0.0, 1.0))
 
     def accuracy_at(self, threshold: float | None = None) -> Estimate:
-        """Return the part of the records whose label is predicted correctly.
+        """Return the share of the records whose label is predicted correctly.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
         return self.mean(weights, (0.0, 1.0))
 
     def recall(self, threshold: float | None = None) -> Estimate:
-        """Return the part of the second class that is predicted, also called true positive rate.
+        """Return the share of the second class that is predicted correctly (true-positive rate).
 
         Parameters
         ----------
@@ -385,7 +385,7 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
         return self.noisy.ratio(self._select(self._first_bin(threshold), 1), self._select(0, 1))
 
     def false_positive_rate(self, threshold: float | None = None) -> Estimate:
-        """Return the part of the first class that is predicted to be of the second.
+        """Return the share of the first class that is predicted to be the second class.
 
         Parameters
         ----------
@@ -399,7 +399,7 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
         return self.noisy.ratio(self._select(self._first_bin(threshold), 0), self._select(0, 0))
 
     def precision(self, threshold: float | None = None) -> Estimate:
-        """Return the part of the second class among the records that are predicted to be of it.
+        """Return the share of the second class among records that are predicted to belong to it.
 
         Parameters
         ----------
@@ -527,42 +527,44 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
 class ClassEvaluation(_OfLabels):
     """Metrics for more than two classes, from noisy counts of true and predicted labels.
 
-    Labels that are no class count as wrong in the accuracy, and with the largest log loss. Recall
-    and precision are of the records of the classes. Of more than 30 classes no pairs of labels are
-    counted, but the records of each label that are right, and the wrong ones by their true and by
-    their predicted label: each metric has no more noise for it.
+    Labels that are not classes count as errors in the accuracy, and with the largest log loss.
+    Recall and precision are relative to the records of the classes. With more than 30 classes,
+    pairs of labels are not counted. Instead, three counts are released for each label: correct
+    predictions, errors with this true label, and errors with this predicted label. Each metric then
+    has less noise.
 
     Parameters
     ----------
     n_samples : int
-        Number of records, or of persons, public.
+        Public number of records, or of persons.
     total : tuple of float
-        Sum of the weights of records, and the standard deviation of its noise: the number of
-        records and 0 without weights.
+        Sum of the weights, and the standard deviation of its noise. Without weights, these are the
+        number of records and 0.
     noisy : NoisyNumbers
-        Counts by true and predicted label (of more than 30 classes, of right and of wrong records
-        by true label), and of all other labels, with the covariance of their noise.
+        Counts by true and predicted label (with more than 30 classes, counts of correct predictions
+        and of errors by true label), and a count of all other labels, with the covariance of their
+        noise.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Delta at which epsilon is shown.
+        Delta at which epsilon is printed.
     confidence : float
-        Probability that an interval covers.
+        Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
-        Leaks that ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover, such as a seed.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
-        Whether intervals hold the metrics of these records, or of their population.
+        Whether intervals are for the metrics of these records, or of their population.
     classes : ndarray of shape (n_classes,)
         The labels.
     log_loss, brier_score : Estimate or None, default=None
-        Mean of the log losses, each at most 3 log(n_classes), and of the squared errors of all
-        probabilities of a record, at most 2. A share of the budget of their own pays for them. None
-        for a model without probabilities.
+        Mean log loss, clipped at 3 log(n_classes) for each record, and mean squared error of all
+        probabilities of a record, at most 2. A separate share of the budget buys them. None for a
+        model without probabilities.
     by_predicted : NoisyNumbers or None, default=None
-        Counts of right and of wrong records by predicted label, and of all other labels. None where
-        ``noisy`` has all pairs of labels.
+        Counts of correct predictions and of errors by predicted label, and a count of all other
+        labels. None if ``noisy`` has all pairs of labels.
 
     Examples
     --------
@@ -670,40 +672,40 @@ class ClassEvaluation(_OfLabels):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RegressionEvaluation(_OfNumbers):
-    """Metrics of a regression, from noisy sums of errors, which are cut off, and of targets.
+    """Metrics of a regression, from noisy sums of clipped errors and targets.
 
     Parameters
     ----------
     n_samples : int
-        Number of records, or of persons, public.
+        Public number of records, or of persons.
     total : tuple of float
-        Sum of the weights of records, and the standard deviation of its noise: the number of
-        records and 0 without weights.
+        Sum of the weights, and the standard deviation of its noise. Without weights, these are the
+        number of records and 0.
     noisy : NoisyNumbers
-        Sums of absolute and of squared errors over the largest one, of the target in units of
-        ``target_scale``, in [-1/2, 1/2], and of four times its square, with the covariance of their
-        noise.
+        Four sums, with the covariance of their noise: of the absolute and the squared errors,
+        divided by ``largest_error`` and its square; of the target, centred and scaled to
+        [-1/2, 1/2] by ``target_scale``; and of four times its square.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Delta at which epsilon is shown.
+        Delta at which epsilon is printed.
     confidence : float
-        Probability that an interval covers.
+        Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
-        Leaks that ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover, such as a seed.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
-        Whether intervals hold the metrics of these records, or of their population.
+        Whether intervals are for the metrics of these records, or of their population.
     target_bounds : tuple (low, high)
-        Bounds that targets and predictions are clipped to.
+        Bounds to which targets and predictions are clipped.
     largest_error : float
-        Errors beyond it count as it. Released, if it was not given.
+        Limit at which errors are clipped, given or released.
     target_scale : tuple of float
-        About the median of the targets, and twice the distance from it beyond which a target
-        counts as it for R^2; released, or the middle and the width of the bounds.
+        For R^2: the approximate median of the targets, and twice the distance from it at which
+        targets are clipped. Both are released, or are the middle and the width of the bounds.
     sampled : ndarray of shape (3,)
-        Variances that a sample adds to the sums of the metrics; released.
+        Released sampling variances of the sums of the metrics.
 
     Examples
     --------
@@ -772,35 +774,36 @@ class RateEvaluation(_OfNumbers, _Calibrated):
     Parameters
     ----------
     n_samples : int
-        Number of records, or of persons, public.
+        Public number of records, or of persons.
     total : tuple of float
-        Sum of the weights of records, and the standard deviation of its noise: the number of
-        records and 0 without weights.
+        Sum of the weights, and the standard deviation of its noise. Without weights, these are the
+        number of records and 0.
     noisy : NoisyNumbers
-        Sums of expected counts in ten groups, of observed ones there, and of both in all, over the
-        largest, and of deviances from predictions and from one rate of all, over the largest.
+        Sums of expected and of observed counts in ten groups and overall, divided by
+        ``largest_count``, and sums of the deviances from the predictions and from the overall rate,
+        divided by ``largest_error``.
     privacy_ : Guarantee
         Guarantee of the release.
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Delta at which epsilon is shown.
+        Delta at which epsilon is printed.
     confidence : float
-        Probability that an interval covers.
+        Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
-        Leaks that ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover, such as a seed.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
-        Whether intervals hold the metrics of these records, or of their population.
+        Whether intervals are for the metrics of these records, or of their population.
     thresholds : ndarray of shape (9,)
-        Rates between the groups, about the deciles; released.
+        Released rates between the groups, approximately the deciles.
     rate : float
-        The rate of all records, of which the deviance is compared with; released.
+        Released overall rate, with whose deviance that of the model is compared.
     largest_count : float
-        Expected and observed counts beyond it count as it; released.
+        Released limit at which expected and observed counts are clipped.
     largest_error : float
-        Deviances of a record beyond it count as it. Released, if it was not given.
+        Limit at which the deviances of a record are clipped, given or released.
     sampled : ndarray of shape (13,)
-        Variances that a sample adds to the sums of the metrics and of the ten groups; released.
+        Released sampling variances of the sums of the metrics and of the ten groups.
 
     Examples
     --------
@@ -824,7 +827,7 @@ class RateEvaluation(_OfNumbers, _Calibrated):
 
     @property
     def mean_deviance(self) -> Estimate:
-        """Mean of the Poisson deviances, cut off at ``largest_error``."""
+        """Mean of the Poisson deviances, clipped at ``largest_error``."""
         weights = np.zeros(24)
         weights[22] = self.largest_error
         added = self.largest_error**2 * self._added(0)
@@ -879,15 +882,15 @@ class RateEvaluation(_OfNumbers, _Calibrated):
 class PairedEvaluation(_OfNumbers):
     """Differences of the mean losses of two models on the same records.
 
-    They are the losses of the first less those of the other: below 0, it is better.
+    The loss of the other model is subtracted from that of the first: below 0, the first is better.
 
     Parameters
     ----------
     n_samples : int
-        Number of records, or of persons, public.
+        Public number of records, or of persons.
     total : tuple of float
-        Sum of the weights of records, and the standard deviation of its noise: the number of
-        records and 0 without weights.
+        Sum of the weights, and the standard deviation of its noise. Without weights, these are the
+        number of records and 0.
     noisy : NoisyNumbers
         Sums of differences of losses over ``limits``, with the covariance of their noise.
     privacy_ : Guarantee
@@ -895,19 +898,19 @@ class PairedEvaluation(_OfNumbers):
     mechanism_ : record
         Record of the release.
     delta_ : float
-        Delta at which epsilon is shown.
+        Delta at which epsilon is printed.
     confidence : float
-        Probability that an interval covers.
+        Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
-        Leaks that ``privacy_`` does not cover: a seed.
+        Leaks that ``privacy_`` does not cover, such as a seed.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
-        Whether intervals hold the differences of these records, or of their population.
+        Whether intervals are for the differences of these records, or of their population.
     names : tuple of str
-        The losses.
+        Names of the losses.
     limits : ndarray of shape (n_losses,)
-        Differences beyond them count as these; released.
+        Released limits at which differences are clipped.
     sampled : ndarray of shape (n_losses,)
-        Variances that a sample adds to the sums; released.
+        Released sampling variances of the sums.
 
     Examples
     --------
