@@ -46,10 +46,11 @@ _ROWS = 10_000  # to train on, at most but for many columns; as many to score
 _MOST_COLUMNS = 1000
 _LARGEST_MU = 50.0  # of the budget under which they stand for more rows
 _MODEL_ERROR = 0.02  # of an expected score, where little is lost to noise
-# real rows tell as much as so many times more drawn ones, or so many times fewer; of additive
-# models, whose drawn curves are lines, as so many times fewer
+# real rows tell as much as so many times more drawn ones, or so many times fewer
 _ALIKE = 4
-_ALIKE_IN_CURVES = 8
+# So many times fewer of numbers, whose R^2 needs directions in which rows hardly vary, and of
+# additive models, whose drawn curves are lines.
+_LEAST_ALIKE = 8
 _NINE_IN_TEN = 1.645
 _RANGE = 5.0  # of a target, in its standard deviations
 EPSILONS = [float(f"{x:.2g}") for x in np.geomspace(0.01, 100, 65)]
@@ -303,9 +304,9 @@ def plan(
 
     The interval allows for rows of other kinds: rows where few directions predict the target, rows
     where many directions each predict a little of it, and rows that are worth four times as many
-    simulated rows, or only a quarter as many (an eighth for additive models). It is widened by
-    0.02. For an additive model, the guess is the score of an additive model without privacy, which
-    may be .1 below that of gradient boosting.
+    simulated rows, or only a quarter as many (an eighth for numbers, counts and additive models).
+    It is widened by 0.02. For an additive model, the guess is the score of an additive model with
+    pairs of columns and without privacy, which may be .1 below that of gradient boosting.
 
     Parameters
     ----------
@@ -369,7 +370,8 @@ def plan(
         elif hasattr(model, "bounds"):  # those of the records hold for no drawn row
             model.set_params(bounds=None)
         scores = partial(_scores, model, guess, n_features)
-        fewer = _ALIKE_IN_CURVES if isinstance(model, AdditiveModel) else _ALIKE
+        is_easy = is_classifier(model) and not isinstance(model, AdditiveModel)
+        fewer = _ALIKE if is_easy else _LEAST_ALIKE
         sizes = several(n_samples, "biu")
         epsilons = several(model.epsilon if epsilon is None else epsilon)
         if solve_for is not None:

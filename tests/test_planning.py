@@ -74,6 +74,21 @@ def test_many_rows_are_as_good_as_few_under_a_larger_budget():
     assert scores[0] < scores[1] < scores[2]
 
 
+def test_intervals_hold_scores_of_columns_that_tell_much_of_one_another():
+    """At correlations of .98, where a quarter of the rows was too hopeful."""
+    rng = np.random.default_rng(0)
+    rows = np.sqrt(0.98) * rng.normal(size=(6000, 1)) + np.sqrt(0.02) * rng.normal(size=(6000, 8))
+    signal = rows @ np.tile([1.0, -1.0], 4)
+    y = np.sqrt(0.6) * signal / np.std(signal) + np.sqrt(0.4) * rng.normal(size=6000)
+    model = PrivateRidge(epsilon=2.0, target_bounds=(-3, 3))
+    (planned,) = plan(model, n_samples=3000, n_features=8, r2=0.6).points
+    rows = (rows / 4).clip(-1, 1)
+    y = y.clip(-3, 3)
+    for seed in range(4):
+        model.set_params(random_state=seed).fit(rows[:3000], y[:3000])
+        assert planned.low < model.score(rows[3000:], y[3000:]) < planned.high
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
