@@ -12,7 +12,7 @@ from scipy import special
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
 from skdpdyn.privacy.checks import checked_count, checked_number, has_own, quoted
-from skdpdyn.privacy.display import Display, draw_band, label_of
+from skdpdyn.privacy.display import Display, draw_band, draw_reference, label_of
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import distinct
 
@@ -403,9 +403,7 @@ class TradeoffDisplay(Display):
             linestyle=":",
         )
         if len(self.ax_.lines) == 2:  # once on shared axes
-            self.ax_.plot(
-                [0, 1], [1, 0], color="0.6", linestyle="--", linewidth=1, label="guessing"
-            )
+            draw_reference(self.ax_, [0, 1], [1, 0], "guessing")
         self.ax_.set(
             xlabel="false positive rate",
             ylabel="false negative rate",
@@ -501,7 +499,7 @@ class BudgetCurveDisplay(Display):
         for size, curve in self.curves.items():
             epsilons, scores, *ends = curve.T
             options = {"label": f"{size:,} records", "marker": "o", **kwargs}
-            _, self.lines_[size] = draw_band(self.ax_, epsilons, scores, ends, **options)
+            self.lines_[size] = draw_band(self.ax_, epsilons, scores, ends, **options)
         self.ax_.axhline(self.not_private, color="0.3", linestyle="--", label="not private")
         self.ax_.set(xscale="log", xlabel="epsilon", ylabel=f"expected {self.name}")
         self.ax_.legend(frameon=False)

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdpdyn.exceptions import optional
-from skdpdyn.privacy.display import Document, Shown
+from skdpdyn.privacy.display import Document, Shown, axes_or_new
 
 __all__ = ["ROUNDING", "Audit", "Finding", "audited"]
 
@@ -120,11 +119,7 @@ class Audit(Shown):
         -------
         matplotlib axes
         """
-        ax = (
-            optional("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
-            if ax is None
-            else ax
-        )
+        ax = axes_or_new(ax, layout="constrained")
         places = np.arange(len(self.findings))
         for shift, name in ((-0.2, "claimed"), (0.2, "measured")):
             values = [getattr(finding, name) for finding in self.findings]

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from skdpdyn.evaluation.estimates import Estimate
-from skdpdyn.privacy.display import Display, draw_band
+from skdpdyn.privacy.display import Display, draw_band, draw_reference
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -109,11 +109,9 @@ class PrivateRocCurveDisplay(Display):
         self._draw_on(ax)
         label = f"{self.name or 'noisy counts'}, AUC {self.roc_auc!r}"
         options = {"label": label, **kwargs}
-        _, self.line_ = draw_band(self.ax_, self.fpr, self.tpr, self.intervals.T, **options)
+        self.line_ = draw_band(self.ax_, self.fpr, self.tpr, self.intervals.T, **options)
         if len(self.ax_.lines) == 1:  # once on shared axes
-            self.ax_.plot(
-                [0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1, label="guessing"
-            )
+            draw_reference(self.ax_, [0, 1], [0, 1], "guessing")
         self.ax_.set(
             xlabel="false positive rate", ylabel="true positive rate", xlim=(0, 1), ylim=(0, 1)
         )
@@ -237,7 +235,7 @@ class PrivateCalibrationDisplay(Display):
         self.line_ = drawn.lines[0]
         largest = max(self.predicted) if self.of_counts else 1
         ends = [0, largest]
-        self.ax_.plot(ends, ends, color="0.6", linestyle="--", linewidth=1, label="calibrated")
+        draw_reference(self.ax_, ends, ends, "calibrated")
         self.ax_.set(xlabel="predicted probability", ylabel="observed part")
         if self.of_counts:
             self.ax_.set(xlabel="expected counts", ylabel="observed counts")

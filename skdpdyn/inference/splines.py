@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from skdpdyn.inference.directions import row_by_row
 from skdpdyn.privacy.checks import quoted
-from skdpdyn.privacy.display import draw_band, label_of
+from skdpdyn.privacy.display import axes_or_new, draw_band, label_of
 
 _DEGREE = 3
 _N_POINTS = 201  # of a curve's grid
@@ -235,6 +235,7 @@ class Curve:
         """
         ends = self.low + shift, self.high + shift
         options = {"label": "table", **kwargs}
-        ax, _ = draw_band(ax, self.grid, self.value + shift, ends, self.meaning, **options)
+        ax = axes_or_new(ax)
+        draw_band(ax, self.grid, self.value + shift, ends, self.meaning, **options)
         ax.set(xlabel=label_of(self.name), ylabel=f"contribution to {self.scale}")
         return ax

@@ -261,19 +261,27 @@ class Shown(ABC):
         return self.document().html()
 
 
+def axes_or_new(ax: Any, **options: Any) -> Any:
+    """Return these matplotlib Axes; None: those of a new figure with these options."""
+    return optional("matplotlib.pyplot", "plot").subplots(**options)[1] if ax is None else ax
+
+
 def draw_band(
     ax: Any, x: Any, value: Any, ends: Sequence[Any], meaning: str | None = None, **kwargs: Any
-) -> tuple[Any, Any]:
-    """Draw a line and its band, which a legend calls by its meaning; return axes and line.
+) -> Any:
+    """Draw a line and its band, which a legend calls by its meaning; return the line.
 
-    ``kwargs`` are matplotlib's of the line. Axes are new ones where ``ax`` is None.
+    ``kwargs`` are matplotlib's of the line.
     """
-    if ax is None:
-        _, ax = optional("matplotlib.pyplot", "plot").subplots()
     (line,) = ax.plot(x, value, **kwargs)
     shade = {"color": line.get_color(), "alpha": 0.2, "linewidth": 0, "label": meaning}
     ax.fill_between(x, *ends, **shade)
-    return ax, line
+    return line
+
+
+def draw_reference(ax: Any, x: Any, y: Any, label: str) -> None:
+    """Draw a dashed line to compare curves with."""
+    ax.plot(x, y, color="0.6", linestyle="--", linewidth=1, label=label)
 
 
 class Display:
@@ -284,8 +292,7 @@ class Display:
 
     def _draw_on(self, ax: Any) -> Any:
         """Draw on these axes from now on, and return them; None: on those of a new figure."""
-        if ax is None:
-            _, ax = optional("matplotlib.pyplot", "plot").subplots()
+        ax = axes_or_new(ax)
         self.figure_ = ax.figure
         self.ax_ = ax
         return ax
