@@ -130,8 +130,9 @@ def private_regression(
     steps and releases the matrix once.) The estimate is the precision-weighted mean of the
     estimates of the last steps. Its covariance is computed from the releases, as
     H^-1 (V + s^2 I + N) H^-1. H is the last matrix. V is H, or in linear regression H times the
-    mean squared residual. s is the standard deviation of the noise on gradients, and N the effect
-    of the noise on H. Coefficients are biased neither by a penalty nor by early stopping.
+    mean squared residual. s is the standard deviation of the noise on gradients, and N the
+    covariance that the noise on H adds. Coefficients are biased neither by a penalty nor by early
+    stopping.
 
     Columns are scaled by their public bounds, so their units do not matter. Rows far from the
     centre have a smaller weight, which depends on the row alone. The table states the share of the

@@ -71,10 +71,11 @@ class PrivateRidge(PrivateLinearRegressor):
     are taken into account.
 
     The mean prediction is corrected after training if the sum of products was solved, or if rows
-    are conditioned and n mu / f is 400 or more (f is 2 under "replace_one", 1 under "add_remove").
-    For this, 2 to 15 % of mu^2 buys a shift of the predictions and, after gradient steps on dense
-    rows, a factor for their slope. The sum of the predictions is then about that of the targets.
-    ``mean_std_`` states how far their means may still differ.
+    are conditioned and n mu / f is 400 or more. Here n is the number of records, mu the Gaussian DP
+    parameter of the budget, and f is 2 under "replace_one" and 1 under "add_remove". For this, 2 to
+    15 % of mu^2 buys a shift of the predictions and, after gradient steps on dense rows, a factor
+    for their slope. The sum of the predictions is then about that of the targets. ``mean_std_``
+    states how far their means may still differ.
 
     Parameters
     ----------
