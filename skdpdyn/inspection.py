@@ -696,24 +696,24 @@ def _scale_of(model, output):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ShapeDisplay(Display):
-    """Curves of an additive model, with bands of the noise that training brought.
+    """Curves of an additive model, with bands for the noise of training.
 
-    Create it with `from_estimator`. Columns of numbers are curves, columns of levels bars, pairs
-    heat maps. It shows what was released, and costs nothing. Bands of a model say how far noise
-    moves a curve of the same records; those of a table, beside them, hold the curve of the
-    population. The legend says which is which.
+    Create it with `from_estimator`. Numeric columns are drawn as curves, categorical columns as
+    bars, and pairs as heat maps. It shows what was released, and costs nothing. Bands of a model
+    show how far noise moves a curve for the same records. Confidence bands of a table, drawn beside
+    them, cover the curve of the population. The legend says which is which.
 
     Parameters
     ----------
     shapes : dict of str to Shape
         Shapes by name, see ``shapes_`` of `skdpdyn.PrivateGAMClassifier`.
     output : int, default=0
-        Which output to draw, of several classes.
+        Which output to draw, if there are several classes.
     ylabel : str, default="contribution"
-        What a contribution is in units of: log odds, or targets, say.
+        Label with the unit of contributions, such as log odds or targets.
     curves : dict of str to Curve or None, default=None
-        Curves of a table by name, see `skdpdyn.inference.PrivateSummary.curve`: each is drawn at
-        the height of the shape.
+        Curves of a table by name, see `skdpdyn.inference.PrivateSummary.curve`: each is shifted
+        vertically to the shape.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ def audit(
     persons: bool = False,
     confidence: float = 0.999,
 ) -> Audit:
-    """Audit a fitted model or a configuration on made-up data.
+    """Audit the configuration of a model, fitted or not, on simulated data.
 
     A replay replaces a function of this package while it runs: do not fit anything else in the same
     process at that time.
@@ -35,27 +35,27 @@ def audit(
     Parameters
     ----------
     estimator : estimator
-        An estimator or a scaler of skdpdyn, or of yours; its parameters are audited, and nothing
+        An estimator or a scaler, of skdpdyn or of your own. Its parameters are audited, but nothing
         that a fit learnt.
     shape : (int, int), int or None, default=None
         "replay": number of records and of columns; None: those of the fit. "one_fit": number of
         records, or persons, each with a column of its own; None: 30,000.
     kind : {"replay", "one_fit"}, default="replay"
-        "replay" repeats a fit on neighbouring data sets with the same released values. It compares
-        how far each statistic moves, in units of its noise, with the limit that follows from the
-        record of the fit. "one_fit" is a black-box attack on linear models: from the coefficients
-        it guesses the label of each record, or with "add_remove" whether the record is there.
+        "replay" repeats a fit on neighbouring data sets, with its released values held fixed. It
+        compares how far each statistic moves, in units of its noise, with the limit that follows
+        from the record of the fit. "one_fit" is a black-box attack on linear models: it guesses the
+        label of each record, or with "add_remove" its presence, from the coefficients.
     n_trials : int or None, default=None
         "replay": number of data sets, each with its neighbours; None: 4.
     n_fits : int or None, default=None
-        "one_fit": number of fits. None: the smallest number with which the audit would, on average,
-        show four fifths of the claim if a fit leaked all that it claims. It is computed before the
-        first fit, from the number of records and the claim.
+        "one_fit": number of fits. None: the smallest number for which the lower limit is, on
+        average, four fifths of the claim if a fit leaks as much as it claims. It is computed before
+        the first fit, from the number of records and the claim.
     persons : bool, default=False
-        "one_fit": whether a record is a person, of one to three rows.
+        "one_fit": whether the unit is a person with one to three rows.
     confidence : float, default=0.999
-        Least probability that a true claim passes: in "one_fit", and in a replay for the check of
-        the noise.
+        Least probability that a true claim passes. It applies to "one_fit", and in a replay to the
+        check of the noise.
 
     Returns
     -------

@@ -1,8 +1,9 @@
-"""Lower limits of a claim from one fit, which holds as many games as records.
+"""Lower limits for a claim from one fit, in which each record is one game.
 
-Record i is the i-th unit vector, its label a fair coin. Where nothing joins columns, coefficient i
-depends on record i and on noise of its own alone: d independent games "which label had record i",
-each protected by the guarantee of the fit. Only fitted attributes are read.
+Record i is the i-th unit vector, and its label is a fair coin. If nothing connects the columns,
+coefficient i depends only on record i and its own noise. So there are d independent games "which
+label did record i have", each protected by the guarantee of the fit. Only fitted attributes are
+read.
 """
 
 import math
@@ -50,7 +51,7 @@ _MOST_ROWS = 3  # rows of a person
 def one_fit(
     estimator: Any, n_games: int, n_fits: int | None, persons: bool, confidence: float
 ) -> Audit:
-    """Attack as many games as records, in as many fits as the claim needs."""
+    """Attack one game per record, in ``n_fits`` fits; None: as many as the claim needs."""
     asked = made_up(estimator)
     if n_fits is not None and n_fits < 1:
         raise ValueError(f"n_fits={n_fits} must be at least 1")

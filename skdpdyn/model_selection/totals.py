@@ -185,33 +185,34 @@ def total_privacy(*fitted: Any, disjoint: bool = False, unit: str | None = None)
 
     Call it for every pipeline, because a model knows only what it spent itself, and nothing of the
     steps before. Released models that a fit was given, such as a ``start``, are listed but not
-    included: pass those of the same people as well.
+    included: also pass those that were trained on the same people.
 
     Parameters
     ----------
     *fitted : fitted estimators, pipelines, searches and guarantees
         The releases: anything with ``privacy_``, pipelines (the sum of their steps), searches of
         scikit-learn (as `search_privacy` counts them), guarantees and totals. The function of a
-        ``FunctionTransformer`` must be a numpy function of single numbers. For any other function,
+        ``FunctionTransformer`` must be an elementwise numpy function. For any other function,
         declare that it treats each row separately by setting its attribute ``row_wise = True``. A
         private model may be in a ``FixedThresholdClassifier``, and in a
         ``TransformedTargetRegressor`` with numpy's functions and ``check_inverse=False``. The
-        records of a release must not be selected by their values, as in OneVsOneClassifier and
-        SelfTrainingClassifier, because their number is released too. Nor may a release be given
-        copies of a record, as in BaggingClassifier: k copies count as k records.
+        records of a release must not be selected by their values, which OneVsOneClassifier and
+        SelfTrainingClassifier do, because the number of selected records is released too. A release
+        must not be given copies of a record, which BaggingClassifier does: k copies count as k
+        records.
     disjoint : bool, default=False
         Whether the releases, and models that they were given (for example as a ``start``), were
         computed from disjoint sets of records. The total is then the cost of the most expensive
-        one. Who is in which part must not depend on the records' values: under "replace_one" a
-        record that is replaced must stay in its part, and where persons are protected, nobody may
-        have rows in two parts. So a model and its `skdpdyn.evaluation.evaluate` on held-out records
-        cost what the dearer of the two costs.
+        one. The assignment of records to parts must not depend on their values: under "replace_one"
+        a replaced record must stay in its part. If persons are protected, nobody may have rows in
+        two parts. For example, a model and its `skdpdyn.evaluation.evaluate` on held-out records
+        together cost as much as the more expensive one.
     unit : str or None, default=None
         The unit that the total protects. None: the common unit of all releases. "record": a release
-        that protects persons counts for a record too, which belongs to one person. Under
+        that protects persons also protects a record, because it belongs to one person. Under
         "replace_one" it counts as it is: a record that is replaced keeps its owner, so one person's
-        rows change. Under "add_remove" it counts twice, 2 mu: the person with the record leaves,
-        and comes back without it. See `Guarantee.for_unit` for the proof.
+        rows change. Under "add_remove" it counts twice, 2 mu: to remove a record, the person leaves
+        with all rows and comes back without this one. See `Guarantee.for_unit` for the proof.
 
     Returns
     -------
@@ -220,10 +221,10 @@ def total_privacy(*fitted: Any, disjoint: bool = False, unit: str | None = None)
     Raises
     ------
     ValueError
-        If something learnt from the records without privacy, is not fitted, or has another
-        adjacency. The text has one line for each step that did, with the remedy.
+        If a release or step learnt from the records without privacy, is not fitted, or has another
+        adjacency. The message has one line for each such step, with the remedy.
     UnsupportedMechanismError
-        If the releases protect unlike units, of which ``unit="record"`` makes no total.
+        If the releases protect different units, and ``unit`` cannot convert them to one.
 
     Examples
     --------

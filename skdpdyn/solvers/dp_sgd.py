@@ -29,29 +29,30 @@ from skdpdyn.solvers.runs import paid
 class DPSGD(StepSolver):
     """Differentially private stochastic gradient descent.
 
-    Every step takes each record with the same probability q, sums their clipped gradients, adds
-    Gaussian noise, divides by the public q n, and moves: Algorithm 1 of Boninsegna, Algorithm 2 of
-    Yu et al. (2020). The accounting pays for every iterate. So momentum, averages of iterates and
-    any step sizes are free; what it cannot use is that the iterates before the last are kept
-    secret.
+    Every step draws each record independently with probability q, sums the clipped gradients of the
+    drawn records, adds Gaussian noise, divides by the public number q n, and updates the
+    parameters: Algorithm 1 of Boninsegna, Algorithm 2 of Yu et al. (2020). Every iterate is
+    charged. So momentum, averages of iterates and any step sizes cost nothing, but keeping the
+    iterates before the last secret gains nothing.
 
     Parameters
     ----------
     n_steps : "auto" or int, default="auto"
-        Number of steps. "auto": as many as the noise lets pay at the largest useful step, see
-        `skdpdyn.privacy.schedules.curvature_aware_time`.
+        Number of steps. "auto": as many as are useful with this noise at the largest useful step
+        size, see `skdpdyn.privacy.schedules.curvature_aware_time`.
     batch_size : "auto" or float, default="auto"
-        Expected number of records in a batch, q n. "auto": as few as leave the sum so noisy that
-        sampling amplifies nearly in full, and 64 at least; all records where that is half of them.
-        A smaller batch asks for more noise; a larger one takes longer and gains little.
+        Expected number of records in a batch, q n. "auto": the least number, at least 64, for which
+        the noise on the sum allows nearly full privacy amplification by subsampling. All records if
+        it is at least half of them. A smaller batch needs more noise; a larger one takes longer and
+        gains little.
     step_size : "auto", "halved", "inverse" or float, default="auto"
-        "auto": as long as gradient descent may, 2 / (strong_convexity + smoothness), twice that for
-        a clipped softmax, or less where the training time of ``n_steps`` asks for it. "halved": the
+        "auto": as for gradient descent, 2 / (strong_convexity + smoothness), twice that for a
+        clipped softmax, or less if the training time divided by ``n_steps`` is less. "halved": the
         same in the first half of the steps, and half of it in the second. "inverse": 1 / (alpha t)
         in step t.
     momentum : float, default=0.0
-        Part of the last move, over the size of its step, that the next step repeats before the
-        penalty pulls, in [0, 1).
+        In [0, 1): the part of the last move, relative to its step size, that the next step repeats
+        before the penalty is applied.
     average : {None, "uniform", "weighted"}, default=None
         The result: the last iterate, the mean of all T iterates, or their mean with weights 2
         t / (T (T + 1)).

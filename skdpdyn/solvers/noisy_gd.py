@@ -100,45 +100,46 @@ class NoisyGD(Solver):
     Chourasia, Ye and Shokri (2021), Algorithm 1, from theta = 0: theta <- Proj(theta - step_size *
     gradient + noise).
 
-    On conditioned rows, with ``n_steps`` and ``step_size`` "auto", it takes 16 steps or more, as
-    long as a curvature that was learnt privately allows. Where more than 16 would be needed, steps
-    have momentum (Polyak 1964), and their number grows with the root of n mu, up to 190. Where the
-    loss has a kink and records are many, it narrows step by step, and steps are as long as it is
-    wide. Their privacy is that of composition, whatever the curvature and the momentum.
+    On preprocessed rows, with ``n_steps`` and ``step_size`` "auto", the solver takes at least 16
+    steps, of the largest size that a privately learnt curvature allows. If more than 16 are needed,
+    steps have momentum (Polyak 1964), and their number grows with the root of n mu. If the loss has
+    a kink and there are many records, the kink narrows from step to step, and the step size is
+    proportional to its width. Composition is the privacy bound of these steps, whatever the
+    curvature and the momentum.
 
     Parameters
     ----------
     n_steps : "auto", "worst_case", "theorem4" or int, default="auto"
-        Number of passes over the data. "auto": as many as the noise lets pay, see
-        `skdpdyn.privacy.schedules.curvature_aware_time`; "worst_case": the minimiser of the
+        Number of passes over the data. "auto": as many as are useful with this noise, see
+        `skdpdyn.privacy.schedules.curvature_aware_time`. "worst_case": the number with the least
         worst-case error. "theorem4": step size and steps of Chourasia, Ye and Shokri (2021),
-        Theorem 4, for the budget that is left for training, with the least noise that the bound
-        allows: under ``bound="langevin"`` never more than the theorem's. It needs ``alpha`` > 0, so
-        large that there are at most 100,000 steps, and epsilon <= 2 log(1/delta). With
-        ``alpha="auto"`` the penalty balances its bias with the noise of the theorem, or is larger,
-        so that there are at most 10,000 steps; with ``clip="auto"`` a softmax is not clipped.
+        Theorem 4, for the budget that is left for training. The noise is the least that the bound
+        allows, with ``bound="langevin"`` at most that of the theorem. ``alpha`` must be > 0 and
+        large enough for at most 100,000 steps, and epsilon <= 2 log(1/delta). With ``alpha="auto"``
+        the penalty balances its bias with the noise of the theorem, or is larger, to keep the steps
+        within 10,000. With ``clip="auto"`` a softmax is not clipped.
     step_size : "auto" or float, default="auto"
-        "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less where
-        that would leave fewer than 16 steps; twice that where a step is no contraction anyway (a
-        clipped softmax). Beyond 2 / smoothness only composition holds.
+        "auto": the largest step that contracts, 2 / (strong_convexity + smoothness), or less if
+        that would leave fewer than 16 steps. For a clipped softmax, whose steps never contract:
+        twice that. Above 2 / smoothness only composition holds.
     radius : float or None, default=None
-        Radius of the ball around 0 that every step projects the parameters onto, which bounds the
-        privacy loss of a convex problem too. In units of the coefficients, the intercept's divided
-        by ``intercept_scaling`` among them.
+        Radius of the ball around 0 that every step projects the parameters onto. The projection
+        bounds the privacy loss even without strong convexity. The radius is in units of the
+        coefficients, including the intercept divided by ``intercept_scaling``.
     cooling : "auto" or bool, default="auto"
-        Whether step sizes fall linearly to 0 over the second half of the run, and with them the
-        noise that the last iterate keeps in directions that the data determine well. "auto": where
-        ``n_steps`` and ``step_size`` are "auto" too, steps contract, and records are many for the
-        budget and the number of parameters, see `skdpdyn.privacy.schedules.cooled_time_factor`; not
-        with a ``radius``, which makes costs of unequal steps slow to find, nor under
-        ``bound="langevin"``, which needs equal ones. Cooled steps train for up to 3 times as long,
-        in up to 4 times as many steps; 10,000 at most, as without.
+        Whether step sizes fall linearly to 0 over the second half of the run, which lowers the
+        noise of the last iterate in directions that the data determine well. "auto": True if
+        ``n_steps`` and ``step_size`` are "auto" too, steps contract, and there are many records for
+        the budget and the number of parameters, see `skdpdyn.privacy.schedules.cooled_time_factor`.
+        But False with a ``radius``, which makes the cost of unequal steps slow to compute, and with
+        ``bound="langevin"``, which needs equal steps. Cooled steps train for up to 3 times as long,
+        in up to 4 times as many steps, at most 10,000, as without cooling.
 
     References
     ----------
     R. Chourasia, J. Ye, R. Shokri (2021), Differential privacy dynamics of Langevin diffusion and
     noisy gradient descent, Algorithm 1 and Theorem 4. J. Bok, W. Su, J. Altschuler (2024), Shifted
-    interpolation for differential privacy: what its last iterate costs. B. Polyak (1964), Some
+    interpolation for differential privacy (the cost of the last iterate). B. Polyak (1964), Some
     methods of speeding up the convergence of iteration methods.
 
     Examples
