@@ -455,7 +455,8 @@ def _csr_add_of_several(residual, X, n_outputs, place, steps, sums, room):
 
 
 def _cell_streams(residual, X, n_outputs, n_weights, n_rows):
-    return _neighbours(n_rows, 16)
+    """Return more rows where all outputs' tables leave the cache between two blocks."""
+    return _neighbours(n_rows, 16 if n_outputs < 64 else 48)
 
 
 def _cell_room(residual, X, n_outputs, size):
