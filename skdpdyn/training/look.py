@@ -22,12 +22,18 @@ from skdpdyn.core.spending import ROUNDS_DOWN, TRAINING, Share, Spending, total_
 from skdpdyn.data.lookups import Lookups
 from skdpdyn.data.tally import RowTally
 from skdpdyn.training.additive import drawn_finely
-from skdpdyn.training.parts import ROWS_CURVATURE, ROWS_MAP, residual_bound
+from skdpdyn.training.parts import (
+    FIRST_RUN,
+    RESIDUALS,
+    ROWS_CURVATURE,
+    ROWS_MAP,
+    moved_start,
+    residual_bound,
+    take_tables,
+)
 from skdpdyn.training.problem import objective_of
 from skdpdyn.training.values import Learning, Part, Request
 
-FIRST_RUN = "curves before a look"
-RESIDUALS = "look at residuals"
 _ALIKE = 0.8  # correlation from which on two columns count as one
 
 
@@ -46,8 +52,8 @@ class Look(Part):
     def learn(self, learning, spending):
         """See `Part.learn`."""
         request = learning.plan.request
-        if learning.recipe is not request.recipe:  # a base rate takes what is left
-            return
+        if FIRST_RUN not in spending.shares or learning.recipe is not request.recipe:
+            return  # a base rate takes what is left
         first = _curves(learning, spending)
         sides = [_Side.of(first, j) for j in range(len(first.rows.expansion.columns))]
         pairs = [
@@ -98,7 +104,7 @@ def _curves(learning: Learning, spending: Spending) -> Learning:
     first = replace(learning, plan=plan)
     rows: Any = learning.rows
     first.rows = rows.with_expansion(replace(rows.expansion, pairs=(), fine=()))
-    first.start = _moved_start(learning, plan.objective)
+    first.start = moved_start(learning, plan.objective)
     own = Spending(request.budget, shares, spending.generator)
     own.n_threads = spending.n_threads
     for part in (ROWS_MAP, ROWS_CURVATURE):
@@ -112,16 +118,6 @@ def _curves(learning: Learning, spending: Spending) -> Learning:
     for name, part in zip(spent.names, spent.mechanisms, strict=True):
         spending.note(f"{FIRST_RUN}: {name}", part)
     return first
-
-
-def _moved_start(learning, objective):
-    """Return the intercepts that training starts from, beside other coefficients."""
-    if learning.start is None:
-        return None
-    start = np.zeros(objective.n_parameters)
-    n = objective.n_outputs
-    start[-n:] = learning.start[-n:]
-    return start
 
 
 class _Side(NamedTuple):
@@ -292,18 +288,12 @@ def _alike(first: Learning) -> np.ndarray:
 
 def _take(kept: dict[tuple[int, int], float], learning: Learning) -> None:
     """Go on with the products of pairs, in so far as they are not too many."""
-    plan = learning.plan
-    request = plan.request
+    request = learning.plan.request
     # a curve that is finer than records tell is as wrong as one that is finer than noise does
     strength = min(request.strength, request.n_samples / 2)
     expansion = _with_pairs(learning.rows.expansion, kept, strength)
-    request = replace(request, expansion=expansion, n_features=expansion.n_features)
-    objective = objective_of(request, plan.training)
-    learning.start = _moved_start(learning, objective)
+    take_tables(expansion, request.candidates, learning)
     learning.pairs = tuple(pair for pair in kept if pair in expansion.pairs)
-    learning.plan = replace(plan, request=request, objective=objective)
-    rows: Any = learning.rows
-    learning.rows = rows.with_expansion(expansion)
 
 
 def _with_pairs(

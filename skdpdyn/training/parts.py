@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdpdyn.core import rules
+from skdpdyn.core.expansion import Expansion
 from skdpdyn.core.losses import LOG, Loss, huber
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Noisy
@@ -24,6 +25,7 @@ from skdpdyn.training.conditioning import (
     moments_of,
     shares_of,
 )
+from skdpdyn.training.problem import objective_of
 from skdpdyn.training.start import encoded
 from skdpdyn.training.targets import scaling
 from skdpdyn.training.values import BASE_RATE_DROWNS, Learning, Part, TargetUnits
@@ -36,6 +38,8 @@ TARGET_MEAN = "target mean"
 TARGET_SCALE = "target scale"
 SECOND_RATE = "second base rate"
 MEAN_RESIDUAL = "mean residual"
+FIRST_RUN = "curves before a look"
+RESIDUALS = "look at residuals"
 FALSE = 1e-4  # probability that an empty cell of labels stands out
 
 
@@ -113,6 +117,47 @@ class Distributions(Part):
         )
 
 
+def moved_start(learning: Learning, objective: Objective) -> np.ndarray | None:
+    """Return the intercepts that training starts from, beside other coefficients."""
+    if learning.start is None:
+        return None
+    start = np.zeros(objective.n_parameters)
+    n = objective.n_outputs
+    start[-n:] = learning.start[-n:]
+    return start
+
+
+def take_tables(expansion: Expansion, candidates: Any, learning: Learning) -> None:
+    """Go on with other tables of an additive model, and pairs of a look, before rows are mapped."""
+    plan = learning.plan
+    request = replace(
+        plan.request,
+        expansion=expansion,
+        n_features=expansion.n_features,
+        candidates=candidates,
+    )
+    objective = objective_of(request, learning.training)
+    learning.start = moved_start(learning, objective)
+    learning.plan = replace(plan, request=request, objective=objective)
+    rows: Any = learning.rows
+    learning.rows = rows.with_expansion(expansion)
+
+
+def take_tables_of_rare(flatness: float, learning: Learning, spending: Spending) -> None:
+    """Go on with curves as fine as a rare class pays for; what buys no more goes to training."""
+    request = learning.plan.request
+    strength = rules.strength_of_curves(request.strength, flatness)
+    fixed = request.tables is None or request.public_map is not None
+    if fixed or strength == request.strength:
+        return
+    expansion, candidates = request.tables(strength)
+    if expansion.distributions is None and DISTRIBUTIONS in spending.shares:
+        learning.change_shares(spending, {DISTRIBUTIONS: 0.0})
+    if candidates is None and request.candidates is not None:
+        learning.change_shares(spending, {FIRST_RUN: 0.0, RESIDUALS: 0.0})
+    take_tables(expansion, candidates, learning)
+
+
 def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) -> bool:
     """Return whether a base rate so flat pays for no slopes, and takes their part of the budget."""
     request = learning.plan.request
@@ -166,8 +211,11 @@ class ClassShares(TargetUnits):
         """See `Part.learn`."""
         if CLASS_COUNTS not in self.share(learning.plan.request):
             return
-        objective = learning.plan.objective
         shares = self.weighted(learning, spending)
+        unweighted = 4 * float(class_shares(learning, spending).prod())
+        if shares.size == 2:
+            take_tables_of_rare(unweighted, learning, spending)
+        objective = learning.plan.objective
         raw = self.raw(shares / shares.sum(), objective.n_outputs)
         learning.start = np.zeros(objective.n_parameters)
         learning.start[-raw.size :] = raw / objective.intercept_scaling
@@ -175,7 +223,6 @@ class ClassShares(TargetUnits):
             flatness = 4 * float(shares.prod() / shares.sum() ** 2)
             time = 1.0
             if self.has_probabilities:
-                unweighted = 4 * float(class_shares(learning, spending).prod())
                 strength = learning.plan.request.strength
                 time = rules.time_of_rare(strength, unweighted, objective.n_parameters)
                 time = max(time, rules.LEAST_TIME_OF_RARE)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -62,13 +63,12 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
     family = model.family_of(facts.target)
     loss = family.loss_of(facts.target)
     solver.check_loss(loss)
-    expansion = candidates = None
+    expansion = candidates = tables = None
     conditioning = model.conditioning
     if family.expand is not None:
+        tables = partial(_tables, model, n_samples, form, facts)
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
-        expansion = family.expand(model, facts.columns, form.columns is not None, strength)
-        is_bounded = math.isfinite(loss.lipschitz)
-        candidates = candidates_of(model, expansion, strength, n_samples, is_bounded)
+        expansion, candidates = tables(strength)
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
             conditioning = FittedConditioning(_as_they_are(n_features, expansion.row_norm))
@@ -91,6 +91,7 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
         has_exposure=form.has_exposure,
         expansion=expansion,
         candidates=candidates,
+        tables=tables if start is None else None,
         start=start,
         picks=is_auto(model.solver),
         facts=facts,
@@ -112,6 +113,15 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
             )
         request = replace(request, candidates=None)
     return _with_data_norm(request) if is_auto(model.data_norm) else request
+
+
+def _tables(model, n_samples, form, facts, strength):
+    """Return the tables of an additive model that a strength pays for, and pairs of a look."""
+    family = model.family_of(facts.target)
+    expansion = family.expand(model, facts.columns, form.columns is not None, strength)
+    is_bounded = math.isfinite(family.loss_of(facts.target).lipschitz)
+    candidates = candidates_of(model, expansion, strength, n_samples, is_bounded)
+    return expansion, candidates
 
 
 def _as_they_are(n_columns, norm):

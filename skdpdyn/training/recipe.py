@@ -235,10 +235,11 @@ class Mapped(Planned):
 
     def bought(self, request):
         """See `AsIs.bought`."""
-        if request.candidates is None:
+        if request.expansion is None:
             return *super().bought(request), ROWS_CURVATURE
         targets = *request.family.parts, *AsIs.bought(self, request)
-        return CELLS, *targets, LOOK, ROWS_MAP, ROWS_CURVATURE
+        looks = _where(request.candidates is not None, LOOK)
+        return *targets, CELLS, *looks, ROWS_MAP, ROWS_CURVATURE
 
     def total_share(self, request):
         """See `AsIs.total_share`: none, since steps take the rest of the budget."""

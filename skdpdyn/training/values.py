@@ -335,6 +335,7 @@ class Request:
     has_exposure: bool = False
     expansion: Expansion | None = None
     candidates: Any = None  # pairs of columns that a look chooses from
+    tables: Any = field(default=None, compare=False)  # both, as a function of a strength
     start: Start | None = None
     ranges: Ranges | None = None  # of the columns
     room: float = 1.0  # the longest row over ``data_norm``, where a typical length is looked for
@@ -471,10 +472,10 @@ class Learning:
         self.training = self.plan.training
 
     def change_shares(self, spending: Spending, sizes: Mapping[str, float]) -> None:
-        """Change shares of parts after training by released numbers; training takes the rest.
+        """Change shares of parts that are not bought yet; training takes the rest.
 
-        Gaussian releases compose though each follows from those before it, as long as all mu^2 add
-        up to no more: what training takes is fixed before it, and before these parts.
+        That follows from released numbers. Gaussian releases compose though each follows from those
+        before it, as long as all mu^2 add up to no more: what training takes is fixed before it.
 
         Raises
         ------
