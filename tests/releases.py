@@ -1027,3 +1027,28 @@ WAYS_OUT = {way: training(run) for way, run in WAYS_OUT.items()} | {
     ),
 }
 """What is computed from records and leaves, by the public name of who lets it out, and its kind."""
+WIDE = (
+    "noisy_gd",
+    "noisy_sgd without_replacement",
+    "dp_sgd momentum",
+    "dp_sgd persons",
+    "output_perturbation gamma",
+    "sufficient_statistics weighted",
+    "PrivateLogisticRegression conditioned, sparse",
+    "PrivateLogisticRegression with a matrix",
+    "PrivateLogisticRegression weighted",
+    "PrivateLogisticRegression weighted, persons",
+    "PrivateSoftmaxRegression calibrated",
+    "PrivateRidge by products, weighted",
+    "PrivatePoissonRegressor weighted",
+    "PrivateRidge in ranges, weighted",
+    "PrivateGAMClassifier persons",
+    "PrivateGAMRegressor that looks",
+    "ranges of persons",
+    "PrivateScaler persons",
+    "private_regression three classes",
+    "private_regression of persons",
+    "private_regression of hazards of persons",
+    "private_regression of counts",
+)
+"""Ways of each kind that are asked of many columns, too."""

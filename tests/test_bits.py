@@ -16,7 +16,7 @@ from functools import cache
 import numba
 import numpy as np
 import pytest
-from releases import PACKAGE, WAYS_OUT, Listener, overheard, table
+from releases import PACKAGE, WAYS_OUT, WIDE, Listener, overheard, table
 from scipy import stats
 from scipy.special import expit, ndtr, ndtri
 from spending import noise_is_found_once
@@ -127,7 +127,8 @@ def attacks(way, n_features, noise, ways_to=uniforms):
     return found
 
 
-WIDTHS = [2, pytest.param(40, marks=pytest.mark.slow)]
+SHAPES = [(way, 2) for way in WAYS_OUT]
+SHAPES += [pytest.param(way, 40, marks=pytest.mark.slow) for way in WIDE]
 
 
 def check_shown(shown, shown_of_neighbour, first, second):
@@ -140,8 +141,7 @@ def check_shown(shown, shown_of_neighbour, first, second):
     assert any(np.any(one.point != other.point) for one, other in pairs)
 
 
-@pytest.mark.parametrize("n_features", WIDTHS)
-@pytest.mark.parametrize("way", WAYS_OUT)
+@pytest.mark.parametrize(("way", "n_features"), SHAPES)
 def test_what_is_shown_tells_nothing_but_what_is_released(way, n_features):
     """Attributes, warnings and prints follow from what is released, whose low bits tell nothing:
     they are of a lattice that follows from the scale alone. Ordinary addition tells all at once.

@@ -24,6 +24,7 @@ from reference import gradients
 from releases import (
     BUDGET,
     WAYS_OUT,
+    WIDE,
     by,
     fit,
     labelled,
@@ -74,13 +75,15 @@ VALUES = {
     "weights": (4.0, 1.0),
     "at_risk": (True, False),
 }
-"""Ends of what a record holds beside its row."""
+"""What a record holds beside its row, ends first."""
+N_ENDS = {"exposure": 3}
+"""The number of ends, where it is not two."""
 OTHER = 7
 """A label that is no class."""
-STORIES = (0.01, "drawn"), (30.0, "drawn"), (1.0, "drawn"), (1e6, "first"), (30.0, "late")
-"""Noise of outcomes, over that of the fit: drawn, all on one side but for the first number, or as
-much in the last third of the releases alone, which leaves a map that tells records apart. What one
-story does not move by much, the next one most often does.
+STORIES = (0.01, "drawn"), (30.0, "drawn"), (1.0, "drawn"), (30.0, "late"), (1e6, "first")
+"""Noise of outcomes, over that of the fit: drawn, as much in the last third of the releases alone,
+which leaves a map that tells records apart, or all on one side but for the first number, which may
+find hundreds of labels. What one story does not move by much, the next one most often does.
 """
 
 
@@ -197,7 +200,7 @@ def neighbours(one, columns):
             inner = bool(between)
             for name, value in zip(asked, values, strict=True):
                 getattr(new, name)[place] = value
-                inner = inner or value not in VALUES[name][:2]
+                inner = inner or value not in VALUES[name][: N_ENDS.get(name, 2)]
             tables[inner].append(new)
     if "y" in columns:
         other = changed(one)
@@ -291,6 +294,15 @@ def parts(heard, record, way):
             yield name, points.shape[1], float(distances(points, record, name, absent)) / limit
 
 
+def comes_near(parts, is_first):
+    """Return whether records between ends may do, by the parts of what is asked that ends came to:
+    of a first outcome one may be near, or have not moved at all; of others all are near.
+    """
+    if is_first:
+        return max(parts) >= NEAR or min(parts) == 0
+    return min(parts) >= NEAR
+
+
 def approached(run, way, n_features, enough, stories=STORIES, size=None):
     """Return how near each release comes to what is allowed, by name; until it is enough.
 
@@ -310,6 +322,7 @@ def approached(run, way, n_features, enough, stories=STORIES, size=None):
         for turn, (always, one, story) in enumerate(combined):
             heard = []
             n_tables = 0
+            here = {}
             for tables in neighbours(one, seen.columns):
                 try:
                     record = listen(run, tables, heard, story, len(before.calls))
@@ -324,12 +337,14 @@ def approached(run, way, n_features, enough, stories=STORIES, size=None):
                     assert any(isinstance(part, Vocabulary) for part in record.mechanisms)
                 for name, of_release, part in parts(heard, record, way):
                     if size in (None, of_release):
+                        here[name] = max(here.get(name, 0.0), part)
                         found[name] = max(found.get(name, 0.0), part)
-                short = [part / enough(name) for name, part in found.items() if part < enough(name)]
+                short = [name for name, part in found.items() if part < enough(name)]
                 if found and not short:
                     return found
-                # records between ends come hardly farther than those
-                if short and not always and (min if turn else max)(short) < NEAR:
+                # records between ends come hardly farther than those, but where these move nothing
+                near = [here.get(name, 0.0) / enough(name) for name in short]
+                if short and not always and not comes_near(near, turn == 0):
                     break
     return found
 
@@ -478,6 +493,10 @@ PROOFS = {
     "bought bounds.*: finer": 0.0,
     "evaluate, another model.*add_remove.*: (sums|squares)": NEAR / 2,
     "evaluate, another model.*: (sums|squares)": NEAR,
+    # Errors of counts are within limits that are bought, and wider.
+    "^counts of unknown bounds, evaluate: squares": 0.8,
+    "^evaluate, exposure; .*replace_one.*: squares": 0.85,
+    "^evaluate, exposure; .*add_remove.*: squares": 0.43,
     # Expected and observed counts differ in all four numbers only where deviances do not.
     "evaluate.*add_remove.*: (sums|squares)": 0.44,
     "evaluate.*: sums": 0.7,
@@ -524,7 +543,7 @@ def test_each_branch_of_finer_ranges_comes_near_to_its_limit(way):
     assert NEAR <= found["finer ranges of columns"] <= 1 + ROUNDING
 
 
-@pytest.mark.parametrize("way", BY_HAND)
+@pytest.mark.parametrize("way", WIDE)
 def test_no_release_of_wide_rows_is_beyond_its_limit(way):
     """Outcomes are loud, so that much is shown that nobody holds."""
     found = approached(BY_HAND[way](9), way, 9, lambda _: 0, STORIES[1:] + STORIES[:1])
