@@ -21,7 +21,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     Minimizes ``mean of log-losses + (alpha/2) |theta|^2`` by noisy gradient descent, and releases
     the last iterate. The budget pays for everything that is computed from the records. It
     determines the noise and the number of steps, by the smallest privacy bound that applies. Rows
-    whose norm exceeds ``data_norm`` are scaled down to it, both in `fit` and in `predict`, so
+    whose norm exceeds ``data_norm`` are scaled down to it, both in ``fit`` and in ``predict``, so
     ``coef_`` applies to scaled rows. Every "auto" follows from the shape of X, the budget and
     ``data_norm``, or is bought (estimated with a part of the budget).
 
