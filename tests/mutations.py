@@ -145,7 +145,7 @@ MUTATIONS = [
         "predictions leave a row that is too long to square within the ball",
         "least = np.where(long, 0.0, radius)",
         "least = np.where(long, radius, radius)",
-        "tests/test_long_rows.py -k changes8",
+        "tests/test_long_rows.py -k PrivateRidge-changes7",
     ),
     Mutation(
         "facts of a schema lose the release that they came from",
