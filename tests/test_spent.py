@@ -410,6 +410,8 @@ ALWAYS += [
     Way("evaluate, weights", unit="person"),
     Way("evaluate, weights", "PrivateSoftmaxRegression", relation="add_remove"),
     Way("evaluate, weights", "PrivateRidge", size="many records"),
+    Way("evaluate, another model by weights", unit="person"),
+    Way("evaluate, another model by weights", "PrivateRidge", relation="add_remove"),
     Way("evaluate, target bounds", "PrivateRidge"),
     Way("evaluate, target bounds", "PrivatePoissonRegressor", unit="person"),
 ]

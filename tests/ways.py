@@ -116,6 +116,11 @@ ASKED = {
     "evaluate, target bounds": {"target_bounds": (0, 0.5)},
     "evaluate, weights": {"weight_bounds": WEIGHTS, "sample_weight": "weights"},
     "evaluate, another model": {"against": True},
+    "evaluate, another model by weights": {
+        "against": True,
+        "weight_bounds": WEIGHTS,
+        "sample_weight": "weights",
+    },
     "search": {},
     "search, exposure": {"exposure": "exposure"},
     "search, held out": {"holdout": np.arange(10)},
@@ -133,6 +138,7 @@ ALONE = (
     "table, splines",
     "evaluate, target bounds",
     "evaluate, weights",
+    "evaluate, another model by weights",
     "scaler, many rows",
 )
 """What is held by itself, and not in each pair."""
