@@ -305,8 +305,9 @@ def plan(
     The interval allows for rows of other kinds: rows where few directions predict the target, rows
     where many directions each predict a little of it, and rows that are worth four times as many
     simulated rows, or only a quarter as many (an eighth for numbers, counts and additive models).
-    It is widened by 0.02. For an additive model, the guess is the score of an additive model with
-    pairs of columns and without privacy, which may be .1 below that of gradient boosting.
+    It is widened by 0.02. For an additive model, the guess is the score of an additive model
+    without pairs of columns and without privacy, which may be .1 below that of gradient boosting.
+    With a large budget, pairs of columns may lift the score above the interval.
 
     Parameters
     ----------
