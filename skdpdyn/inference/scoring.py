@@ -431,7 +431,7 @@ class Evidence:
     spread : float
         Variance of scores where ``scores`` is None, over the curvature times the dispersion.
     dispersion : Noisy
-        The dispersion, with the deviation of its noise.
+        The dispersion, with the deviation of its noise and of what is cut off.
     is_rare : bool
         Whether outcomes are rare, so that curvature does not tell where noise is small.
     cut : float or None
@@ -663,7 +663,10 @@ class Scoring:
         squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)
         noisy, std = self.spending.release(DISPERSION, squares)
         unit = limit**2 / max(self.rows.mass - self.scored.n_coordinates, 1)
-        return Noisy(self.likelihood.dispersion(unit * max(noisy, 1.0)), unit * std)
+        # residuals beyond the limit add as much where their tails are those of Student's t with 4
+        beyond = (self.cut or 0.0) * limit**2
+        value = self.likelihood.dispersion(unit * max(noisy, 1.0))
+        return Noisy(value, math.hypot(unit * std, beyond))
 
     def _left_out(self, raw, theta, curvature):
         """Buy the squares of predictions about their mean that rows lose with their weight."""
