@@ -4,6 +4,8 @@ the choice of a few cases of each test, and of those in which lines are counted.
 
 import hashlib
 import os
+import subprocess
+import sys
 import zlib
 from collections import defaultdict
 from importlib.metadata import version
@@ -18,6 +20,13 @@ from hypothesis import settings
 os.environ.setdefault(
     "NUMBA_CACHE_DIR", str(Path(__file__).parents[1] / ".numba_cache" / version("numba"))
 )
+
+
+def pytest_configure(config):
+    """Compile kernels once, before workers begin, where there are none: each would compile all."""
+    begins_workers = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if begins_workers and not Path(os.environ["NUMBA_CACHE_DIR"]).exists():
+        subprocess.run([sys.executable, "-W", "ignore", "-m", "skdpdyn", "compile"], check=False)
 
 
 class Entropy:
