@@ -11,7 +11,8 @@ from scipy import special
 
 from skdpdyn.exceptions import UnsupportedMechanismError, optional
 from skdpdyn.privacy.accountants import ACCOUNTANTS, tightest
-from skdpdyn.privacy.checks import checked_count, checked_number, has_own, quoted
+from skdpdyn.privacy.arguments import has_own
+from skdpdyn.privacy.checks import checked_count, checked_number, quoted
 from skdpdyn.privacy.display import Display, draw_band, draw_reference, label_of
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import distinct

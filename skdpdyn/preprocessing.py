@@ -21,8 +21,9 @@ from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap, scaled_csr
 from skdpdyn.data.rows import canonical_rows, in_reach, row_factors, row_norms
 from skdpdyn.privacy import Adjacency, Budget
+from skdpdyn.privacy.arguments import checked_pair
 from skdpdyn.privacy.calibration import check_shape
-from skdpdyn.privacy.checks import checked_choice, checked_pair
+from skdpdyn.privacy.checks import checked_choice
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.training.base import (
     DTYPES,

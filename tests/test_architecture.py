@@ -33,8 +33,11 @@ LAYERS = {
         "core/__init__ exceptions privacy/_types support/__init__ support/blas support/chunks "
         "support/progress support/startup support/stored training/__init__"
     ),
-    (0, 1): "privacy/_numerics privacy/checks privacy/disk privacy/display privacy/stored",
-    (0, 2): "core/columns privacy/fields privacy/needs",
+    (0, 1): (
+        "privacy/_logarithms privacy/_numerics privacy/checks privacy/disk privacy/display "
+        "privacy/stored support/lazy"
+    ),
+    (0, 2): "core/columns privacy/arguments privacy/fields privacy/needs",
     (1, 0): "privacy/guarantees",
     (1, 1): (
         "core/sealed privacy/budget privacy/loss_grids privacy/mixtures privacy/renyi "

@@ -9,7 +9,8 @@ from skdpdyn.audit.one_fit import one_fit
 from skdpdyn.audit.replay import replay
 from skdpdyn.audit.results import Audit
 from skdpdyn.exceptions import PrivacyLeakWarning, PrivacyWeakWarning
-from skdpdyn.privacy.checks import checked_choice, has_own
+from skdpdyn.privacy.arguments import has_own
+from skdpdyn.privacy.checks import checked_choice
 
 __all__ = ["audit"]
 

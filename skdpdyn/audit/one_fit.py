@@ -30,7 +30,7 @@ from skdpdyn.privacy import (
     PoissonSubsampled,
     WithoutReplacement,
 )
-from skdpdyn.privacy.checks import has_own
+from skdpdyn.privacy.arguments import has_own
 from skdpdyn.privacy.guarantees import Guarantee, gdp_mu
 from skdpdyn.training.targets import listed
 

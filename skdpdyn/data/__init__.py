@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from skdpdyn.support.startup import on_first_use
+from skdpdyn.support.lazy import on_first_use
 
 # for editors and type checkers, because the name below is loaded on first use
 if TYPE_CHECKING:

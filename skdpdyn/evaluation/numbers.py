@@ -18,7 +18,8 @@ from skdpdyn.data.tally import RowTally, TalliedRows
 from skdpdyn.evaluation.parts import Counted, NoisyPart
 from skdpdyn.evaluation.results import RateEvaluation, RegressionEvaluation
 from skdpdyn.privacy import Budget
-from skdpdyn.privacy.checks import checked_number, checked_pair
+from skdpdyn.privacy.arguments import checked_pair
+from skdpdyn.privacy.checks import checked_number
 from skdpdyn.training.counts import base_rate, shares_of_rate
 from skdpdyn.training.facts import TargetRange
 from skdpdyn.training.targets import Numbers, exposures, numbers_of, residual_limit

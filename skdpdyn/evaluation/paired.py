@@ -24,7 +24,7 @@ from skdpdyn.evaluation.numbers import (
 )
 from skdpdyn.evaluation.parts import Counted, NoisyPart
 from skdpdyn.evaluation.results import PairedEvaluation
-from skdpdyn.privacy.checks import checked_pair
+from skdpdyn.privacy.arguments import checked_pair
 from skdpdyn.training.foreign import predicted as answers
 from skdpdyn.training.targets import codes_of, exposures, numbers_of
 

@@ -7,7 +7,7 @@ from skdpdyn.linear_model.base import (
     PrivateLinearModel,
     PrivateLinearRegressor,
 )
-from skdpdyn.support.startup import on_first_use
+from skdpdyn.support.lazy import on_first_use
 from skdpdyn.training.parts import ClassShares
 from skdpdyn.training.targets import Labels, Numbers
 from skdpdyn.training.values import Family

@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.model_selection._splits import knows_its_splits
 from skdpdyn.preprocessing import PrivateScaler
-from skdpdyn.privacy.checks import has_own, quoted
+from skdpdyn.privacy.arguments import has_own
+from skdpdyn.privacy.checks import quoted
 
 _COUNTED = GridSearchCV, RandomizedSearchCV  # one fit for each candidate and split, and the refit
 

@@ -25,7 +25,8 @@ from sklearn.preprocessing import (
 from sklearn.utils import get_tags
 
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler, RowMapper
-from skdpdyn.privacy.checks import has_own, quoted
+from skdpdyn.privacy.arguments import has_own
+from skdpdyn.privacy.checks import quoted
 
 _TAG = "A transformer that looks at each row by itself says so by its tag requires_fit=False"
 _CALIBRATES = "calibrate on public records, or raise the model's clip"

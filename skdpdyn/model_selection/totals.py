@@ -34,7 +34,8 @@ from skdpdyn.model_selection._steps import (
     with_parameters,
 )
 from skdpdyn.privacy import Budget, GaussianDP
-from skdpdyn.privacy.checks import checked_flag, has_own, is_auto
+from skdpdyn.privacy.arguments import has_own
+from skdpdyn.privacy.checks import checked_flag, is_auto
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Adjacency, Guarantee, checked_unit, composed
 from skdpdyn.privacy.ledger import plans_pipelines

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skdpdyn.exceptions import BudgetExceededError
+from skdpdyn.privacy.arguments import has_own
 from skdpdyn.privacy.books import (
     FOLLOWS,
     Book,
@@ -24,7 +25,7 @@ from skdpdyn.privacy.books import (
 )
 from skdpdyn.privacy.budget import Budget
 from skdpdyn.privacy.charges import Rules, Tally
-from skdpdyn.privacy.checks import has_own, quoted
+from skdpdyn.privacy.checks import quoted
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.filters import Filter
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee, check_alike, checked_unit

@@ -72,7 +72,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import fft, special
 
-from skdpdyn.privacy._numerics import log_expm1, safe_root, smallest_safe
+from skdpdyn.privacy._logarithms import log_expm1
+from skdpdyn.privacy._numerics import safe_root, smallest_safe
 from skdpdyn.privacy._types import Array
 
 MOST_COMPOSED = 2**22  # points of a composed grid

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.privacy._numerics import gdp_log_deltas, log_mixture
+from skdpdyn.privacy._logarithms import log_mixture
+from skdpdyn.privacy._numerics import gdp_log_deltas
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import checked_array
 from skdpdyn.privacy.fields import Probability, choice

@@ -7,7 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
-from skdpdyn.privacy._numerics import log_expm1, safe_root
+from skdpdyn.privacy._logarithms import log_expm1
+from skdpdyn.privacy._numerics import safe_root
 from skdpdyn.privacy.fields import (
     Checked,
     Count,

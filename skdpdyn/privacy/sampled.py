@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
-from skdpdyn.privacy._numerics import log_mixture
+from skdpdyn.privacy._logarithms import log_mixture
 from skdpdyn.privacy._types import Array, Floats
 from skdpdyn.privacy.checks import EXTREME
 from skdpdyn.privacy.fields import Checked, number

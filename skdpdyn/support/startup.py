@@ -2,10 +2,7 @@
 
 import gc
 import threading
-from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from typing import Any
 
 _lock = threading.Lock()
 _inside = 0
@@ -28,15 +25,3 @@ def no_collections():
             _inside -= 1
             if _was_enabled and not _inside:
                 gc.enable()
-
-
-def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__``, which loads names from its modules as they are used."""
-
-    def load(name: str) -> Any:
-        if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        with no_collections():
-            return getattr(import_module(f"{package}.{places[name]}"), name)
-
-    return load

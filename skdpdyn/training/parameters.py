@@ -10,15 +10,8 @@ import numpy as np
 
 from skdpdyn.data.persons import checked_most_rows
 from skdpdyn.privacy import Adjacency
-from skdpdyn.privacy.checks import (
-    as_float,
-    checked_choice,
-    checked_flag,
-    checked_pair,
-    is_auto,
-    is_named,
-    quoted,
-)
+from skdpdyn.privacy.arguments import checked_pair
+from skdpdyn.privacy.checks import as_float, checked_choice, checked_flag, is_auto, is_named, quoted
 from skdpdyn.privacy.needs import checked_bound
 from skdpdyn.solvers import SOLVERS, NoisyGD, Solver
 from skdpdyn.training.base import check_n_jobs, check_verbose

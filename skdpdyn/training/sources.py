@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 
 from skdpdyn.core.expansion import Levels
 from skdpdyn.core.schema import Schema, Source
-from skdpdyn.privacy.checks import has_own
+from skdpdyn.privacy.arguments import has_own
 from skdpdyn.privacy.guarantees import Guarantee
 
 

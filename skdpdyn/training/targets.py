@@ -12,7 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from skdpdyn.core.columns import FLAG, NUMBER, kind_of, numbers_in, spans_in
 from skdpdyn.exceptions import PrivacyLeakWarning, warn
-from skdpdyn.privacy.checks import checked_number, checked_pair, is_auto, is_named, quoted
+from skdpdyn.privacy.arguments import checked_pair
+from skdpdyn.privacy.checks import checked_number, is_auto, is_named, quoted
 from skdpdyn.training.base import FILL_TARGETS, quoting_no_records, refuse_unreadable
 
 FROM_Y = "from_y"
