@@ -17,6 +17,7 @@ from skdpdyn.privacy import (
     ACCOUNTANTS,
     ApproximateDP,
     Composition,
+    CyclicBatches,
     Gaussian,
     GaussianDP,
     PerturbedObjective,
@@ -248,8 +249,8 @@ def guarantees_of(value):
         pytest.param(
             value,
             id=type(value).__name__,
-            # its numerical profile takes 2 s for a mu that is nearly 0
-            marks=[pytest.mark.system] * isinstance(value, WithoutReplacement),
+            # batches take 2 s and more for numbers that are nearly 0
+            marks=[pytest.mark.system] * isinstance(value, WithoutReplacement | CyclicBatches),
         )
         for value in ORDINARY
     ],
