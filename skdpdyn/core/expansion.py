@@ -754,7 +754,8 @@ class Expansion(FieldsAlone):
         """Return the last features of rows, products of pairs, shape (n_rows, n_products)."""
         products = np.empty((len(codes), self.pair_weights.size))
         tables = self.starts, self.low, self.low_starts, self.places
-        write_products(codes, *tables, self.pair_weights, products)
+        if products.size:
+            write_products(codes, *tables, self.pair_weights, products)
         return products
 
     def terms(
