@@ -23,8 +23,6 @@ from skdpdyn.data.lookups import Lookups
 from skdpdyn.data.tally import RowTally
 from skdpdyn.training.additive import drawn_finely
 from skdpdyn.training.parts import (
-    FIRST_RUN,
-    RESIDUALS,
     ROWS_CURVATURE,
     ROWS_MAP,
     moved_start,
@@ -34,6 +32,8 @@ from skdpdyn.training.parts import (
 from skdpdyn.training.problem import objective_of
 from skdpdyn.training.values import Learning, Part, Request
 
+FIRST_RUN = "curves before a look"
+RESIDUALS = "look at residuals"
 _ALIKE = 0.8  # correlation from which on two columns count as one
 
 
@@ -52,8 +52,8 @@ class Look(Part):
     def learn(self, learning, spending):
         """See `Part.learn`."""
         request = learning.plan.request
-        if FIRST_RUN not in spending.shares or learning.recipe is not request.recipe:
-            return  # a base rate takes what is left
+        if learning.recipe is not request.recipe:  # a base rate takes what is left
+            return
         first = _curves(learning, spending)
         sides = [_Side.of(first, j) for j in range(len(first.rows.expansion.columns))]
         pairs = [
@@ -292,7 +292,7 @@ def _take(kept: dict[tuple[int, int], float], learning: Learning) -> None:
     # a curve that is finer than records tell is as wrong as one that is finer than noise does
     strength = min(request.strength, request.n_samples / 2)
     expansion = _with_pairs(learning.rows.expansion, kept, strength)
-    take_tables(expansion, request.candidates, learning)
+    take_tables(expansion, learning)
     learning.pairs = tuple(pair for pair in kept if pair in expansion.pairs)
 
 

@@ -38,8 +38,6 @@ TARGET_MEAN = "target mean"
 TARGET_SCALE = "target scale"
 SECOND_RATE = "second base rate"
 MEAN_RESIDUAL = "mean residual"
-FIRST_RUN = "curves before a look"
-RESIDUALS = "look at residuals"
 FALSE = 1e-4  # probability that an empty cell of labels stands out
 
 
@@ -127,15 +125,10 @@ def moved_start(learning: Learning, objective: Objective) -> np.ndarray | None:
     return start
 
 
-def take_tables(expansion: Expansion, candidates: Any, learning: Learning) -> None:
-    """Go on with other tables of an additive model, and pairs of a look, before rows are mapped."""
+def take_tables(expansion: Expansion, learning: Learning) -> None:
+    """Go on with other tables of an additive model, before rows are mapped."""
     plan = learning.plan
-    request = replace(
-        plan.request,
-        expansion=expansion,
-        n_features=expansion.n_features,
-        candidates=candidates,
-    )
+    request = replace(plan.request, expansion=expansion, n_features=expansion.n_features)
     objective = objective_of(request, learning.training)
     learning.start = moved_start(learning, objective)
     learning.plan = replace(plan, request=request, objective=objective)
@@ -150,12 +143,10 @@ def take_tables_of_rare(flatness: float, learning: Learning, spending: Spending)
     fixed = request.tables is None or request.public_map is not None
     if fixed or strength == request.strength:
         return
-    expansion, candidates = request.tables(strength)
+    expansion = request.tables(strength)
     if expansion.distributions is None and DISTRIBUTIONS in spending.shares:
         learning.change_shares(spending, {DISTRIBUTIONS: 0.0})
-    if candidates is None and request.candidates is not None:
-        learning.change_shares(spending, {FIRST_RUN: 0.0, RESIDUALS: 0.0})
-    take_tables(expansion, candidates, learning)
+    take_tables(expansion, learning)
 
 
 def takes_what_is_left(flatness: float, learning: Learning, spending: Spending) -> bool:

@@ -66,9 +66,14 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
     expansion = candidates = tables = None
     conditioning = model.conditioning
     if family.expand is not None:
-        tables = partial(_tables, model, n_samples, form, facts)
+        expand = partial(family.expand, model, facts.columns, form.columns is not None)
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
-        expansion, candidates = tables(strength)
+        expansion = expand(strength)
+        is_bounded = math.isfinite(loss.lipschitz)
+        candidates = candidates_of(model, expansion, strength, n_samples, is_bounded)
+        has_rates = family.units is not None and family.units.has_probabilities
+        if candidates is None and model.start is None and has_rates:
+            tables = expand  # where a look chooses, records are many
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
             conditioning = FittedConditioning(_as_they_are(n_features, expansion.row_norm))
@@ -91,7 +96,7 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
         has_exposure=form.has_exposure,
         expansion=expansion,
         candidates=candidates,
-        tables=tables if start is None else None,
+        tables=tables,
         start=start,
         picks=is_auto(model.solver),
         facts=facts,
@@ -113,15 +118,6 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
             )
         request = replace(request, candidates=None)
     return _with_data_norm(request) if is_auto(model.data_norm) else request
-
-
-def _tables(model, n_samples, form, facts, strength):
-    """Return the tables of an additive model that a strength pays for, and pairs of a look."""
-    family = model.family_of(facts.target)
-    expansion = family.expand(model, facts.columns, form.columns is not None, strength)
-    is_bounded = math.isfinite(family.loss_of(facts.target).lipschitz)
-    candidates = candidates_of(model, expansion, strength, n_samples, is_bounded)
-    return expansion, candidates
 
 
 def _as_they_are(n_columns, norm):

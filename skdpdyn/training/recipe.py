@@ -235,11 +235,12 @@ class Mapped(Planned):
 
     def bought(self, request):
         """See `AsIs.bought`."""
-        if request.expansion is None:
-            return *super().bought(request), ROWS_CURVATURE
         targets = *request.family.parts, *AsIs.bought(self, request)
-        looks = _where(request.candidates is not None, LOOK)
-        return *targets, CELLS, *looks, ROWS_MAP, ROWS_CURVATURE
+        if request.candidates is not None:
+            return CELLS, *targets, LOOK, ROWS_MAP, ROWS_CURVATURE
+        if request.tables is not None:  # which follow from the base rate
+            return *targets, CELLS, ROWS_MAP, ROWS_CURVATURE
+        return *super().bought(request), ROWS_CURVATURE
 
     def total_share(self, request):
         """See `AsIs.total_share`: none, since steps take the rest of the budget."""

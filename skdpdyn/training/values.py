@@ -335,7 +335,8 @@ class Request:
     has_exposure: bool = False
     expansion: Expansion | None = None
     candidates: Any = None  # pairs of columns that a look chooses from
-    tables: Any = field(default=None, compare=False)  # both, as a function of a strength
+    # the expansion as a function of a strength, where it follows from the base rate
+    tables: Any = field(default=None, compare=False)
     start: Start | None = None
     ranges: Ranges | None = None  # of the columns
     room: float = 1.0  # the longest row over ``data_norm``, where a typical length is looked for
