@@ -159,9 +159,9 @@ PrivateRidge
         Public bounds of the columns; values are clipped to them. None: the bounds of the schema.
         Missing bounds are bought, for up to 7 % of mu^2; those of ``one_hot`` columns are (0, 1).
     one_hot : sequence of sequences of int or str, default=()
-        Groups of dummy columns, by number or name. In each row, at most one column of a group may
-        be nonzero; other rows are scaled down. A group has the norm of one column, so less noise is
-        needed.
+        Groups of dummy columns, by number or name. In each row, at most one column of a group
+        should be nonzero; rows with more are scaled down. A group has the norm of one column, so
+        less noise is needed.
     categories : dict, "auto" or None, default=None
         Categorical columns of a frame X, with the public levels of each. "auto" instead of the
         levels of a column: levels with enough records are bought, for 5 to 20 % of mu^2 and a tenth
@@ -211,8 +211,8 @@ PrivateRidge
         taken to be uncorrelated, as in a model of hazards. The model's ``max_rows_per_person`` must
         then be a number: the largest number of rows of a person that are used. The weight of a row
         is 1/max_rows_per_person. With two classes and at most 200 rows per person it is 1: a
-        person's rows are then taken in the order of time, and a row is used as long as the
-        person's sums stay bounded for any target.
+        person's rows must then be in the order of time, and a row is used only if the person's sums
+        of gradients and curvatures stay bounded, whatever its target.
     at_risk : array-like of shape (n_samples,), default=None
         Boolean mask of the rows that are used. Persons without such a row are also included in the
         public number of persons. See `person_periods`. None: all rows are used.
@@ -223,8 +223,8 @@ PrivateRidge
         weights, as for a survey design. The sum of the weights is bought.
     robust : bool, default=False
         Whether V is a noisy covariance of the scores (the "sandwich" of Huber and White). It is
-        then valid even if the likelihood is wrong. Its share of mu^2 is 15 to about 100 for
-        everything else.
+        then valid even if the likelihood is wrong. It takes 15 parts of mu^2, and everything else
+        about 100.
     confidence : float, default=0.95
         Coverage probability of the intervals, in (0, 1).
     random_state : None or int, default=None

@@ -482,11 +482,12 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     stores one small integer for each cell of X, and expands only a block of rows at a time.
 
     With enough records, the budget first buys the distribution of each numeric column, which gives
-    its curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
-    by which all directions that exceed the noise are scaled alike. The rest pays for the training
-    steps. Every "auto" follows from public numbers, or is bought. Expanded rows with an unusually
-    large norm are scaled down, in training and in prediction: all terms of such a row are
-    multiplied by the same factor below 1, and still add up to its raw prediction.
+    its curve an additional scale. Then it buys the mean and the second moment of the expanded rows.
+    They give a linear transformation after which all directions that exceed the noise have a
+    similar scale. The rest pays for the training steps. Every "auto" follows from public numbers,
+    or is bought. Expanded rows with an unusually large norm are scaled down, in training and in
+    prediction: all terms of such a row are multiplied by the same factor below 1, and still add up
+    to its raw prediction.
 
     Missing values (NaN, None) are a category of their own in every column, at no cost. Categories
     that are neither given nor bought count as one more, "other".
@@ -629,11 +630,12 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     stores one small integer for each cell of X, and expands only a block of rows at a time.
 
     With enough records, the budget first buys the distribution of each numeric column, which gives
-    its curve an additional scale. Then it buys the mean and the second moment of the expanded rows,
-    by which all directions that exceed the noise are scaled alike. The rest pays for the training
-    steps. Every "auto" follows from public numbers, or is bought. Expanded rows with an unusually
-    large norm are scaled down, in training and in prediction: all terms of such a row are
-    multiplied by the same factor below 1, and still add up to its raw prediction.
+    its curve an additional scale. Then it buys the mean and the second moment of the expanded rows.
+    They give a linear transformation after which all directions that exceed the noise have a
+    similar scale. The rest pays for the training steps. Every "auto" follows from public numbers,
+    or is bought. Expanded rows with an unusually large norm are scaled down, in training and in
+    prediction: all terms of such a row are multiplied by the same factor below 1, and still add up
+    to its raw prediction.
 
     Missing values (NaN, None) are a category of their own in every column, at no cost. Categories
     that are neither given nor bought count as one more, "other".

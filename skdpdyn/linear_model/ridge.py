@@ -55,20 +55,21 @@ class PrivateRidge(PrivateLinearRegressor):
     ``data_norm``, in fit and in prediction, and ``coef_`` applies to scaled rows. Each "auto" is
     computed from the shape of X, the budget and ``data_norm``, or is bought.
 
-    ``solver="sufficient_statistics"`` releases one noisy sum of products of unconditioned rows and
-    targets, and solves it for the coefficients, see `skdpdyn.solvers.SufficientStatistics`. It does
-    not clip residuals. It is therefore better for targets with two modes or a long tail, where
-    training on clipped residuals estimates a value between mean and median.
+    ``solver="sufficient_statistics"`` releases one noisy sum of products of rows and targets,
+    without the preprocessing described below, and solves it for the coefficients, see
+    `skdpdyn.solvers.SufficientStatistics`. It does not clip residuals. It is therefore better for
+    targets with two modes or a long tail, where training on clipped residuals estimates a value
+    between mean and median.
 
     With enough records, a part of the budget buys a linear transformation (preprocessing) that
     gives rows a similar scale in all directions, see ``conditioning``. ``coef_`` then applies to
-    all rows that the transformation does not scale down. Training takes few, long steps, and only
-    the composition bound holds. With even more records (`skdpdyn.core.rules.products_strength`),
-    ``solver="auto"`` takes no steps. It releases the sum of products of conditioned rows and
-    targets once and solves it for the coefficients, in a fifth of the time. Targets are then
-    clipped at a distance from their mean that minimizes the squared bias plus the variance of the
-    noise. The bias is estimated from a noisy histogram of the targets, so that rare large targets
-    are taken into account.
+    the rows of X themselves, except those that are scaled down because they are too long. Training
+    takes few, long steps, and only the composition bound holds. With even more records
+    (`skdpdyn.core.rules.products_strength`), ``solver="auto"`` takes no steps. It releases the sum
+    of products of conditioned rows and targets once and solves it for the coefficients, in a fifth
+    of the time. Targets are then clipped at a distance from their mean that minimizes the squared
+    bias plus the variance of the noise. The bias is estimated from a noisy histogram of the
+    targets, so that rare large targets are taken into account.
 
     The mean prediction is corrected after training if the sum of products was solved, or if rows
     are conditioned and n mu / f is 400 or more. Here n is the number of records, mu the Gaussian DP
@@ -84,10 +85,10 @@ class PrivateRidge(PrivateLinearRegressor):
         predictions minimize the mean of Huber's loss, which is linear for residuals beyond
         ``huber_width_``. They estimate the mean if errors are symmetric, and a value between mean
         and median if errors are skewed, so their sum may differ from that of the targets. With
-        conditioning, the width is half of the scale of targets: of a bought quantile of their
-        distances from the mean, at 95 %, or 90 % with few records. Otherwise it is an eighth of the
-        range of ``target_bounds``. "huber" always takes gradient steps, and buys neither shift nor
-        slope. A smaller ``clip`` reduces the influence of rows with a large norm.
+        conditioning, the width is half of the scale of targets. This scale is the 95 % quantile
+        (with few records 90 %) of their distances from the mean, and is bought. Otherwise it is an
+        eighth of the range of ``target_bounds``. "huber" always takes gradient steps, and buys
+        neither shift nor slope. A smaller ``clip`` reduces the influence of rows with a large norm.
     clip : float or "auto", default="auto"
         Bound on the norm of one record's loss gradient, for targets in [-1, 1], in units of
         ``data_norm``. "auto" without conditioning: 2.5/d for d columns, intercept included, but at

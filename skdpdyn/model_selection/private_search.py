@@ -108,9 +108,9 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     of its two steps.
 
     Missing facts that the estimator would buy (classes or target bounds, column ranges and levels)
-    are bought once, before all trials. All trials treat them as public. Exceptions are candidates
-    with other columns, or with bounds of their own. The share of the budget for these facts is
-    fixed. It does not depend on which of them the dtypes of X and y make unnecessary.
+    are bought once, before all trials. All trials treat them as public. Candidates with other
+    columns, or with bounds of their own, do not use the bought ranges. The share of the budget for
+    these facts is fixed: it is the same if the dtypes of X and y make some of them unnecessary.
 
     The best candidate is not fitted again on all records, because this would cost more budget.
 
@@ -147,8 +147,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     test_size : float, int or None, default=None
         Fraction (or number) of the records that are held out, drawn at random. None: all records
         are used for training and for scoring, and the budget of a trial is divided between the two.
-        Both then have less noise than with any split. The scores are optimistic because of
-        overfitting, but private models with a small budget overfit little.
+        Both then have less noise than with a held-out part of 9 to 40 %. The scores are optimistic
+        because of overfitting, but private models with a small budget overfit little.
     holdout : array-like of int or bool, default=None
         Indices of the held-out records, or a mask, instead of ``test_size``. The choice must not
         depend on the data.
@@ -174,8 +174,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Guarantee of the search: ``epsilon(delta)``, ``delta(epsilon)``, ``rdp(order)``,
         ``dp_event``.
     mechanism_ : Selection or Composition
-        Record of the run, after the releases of facts that were bought. Its cost is slightly below
-        that of ``privacy_`` if fewer facts were bought than planned.
+        Record of the run: releases of facts that were bought, then the trials. Its cost is slightly
+        below that of ``privacy_`` if fewer facts were bought than planned.
     bound_ : str
         The bound that ``privacy_`` comes from.
     epsilon_, delta_ : float
@@ -183,7 +183,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     n_samples_ : int
         Number of records, or of persons after a fit with ``groups``. It is public.
     privacy_unit_ : str
-        The unit that ``privacy_`` protects: "record", or "person" after a fit with ``groups``.
+        The unit that ``privacy_`` protects: "record", or after a fit with ``groups`` "person" or
+        the ``unit`` passed.
     bought_ : dict of str to float
         Facts that were bought before all trials, with their shares of mu^2.
     schema_ : Schema
