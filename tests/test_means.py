@@ -312,13 +312,17 @@ def test_a_table_of_counts_is_maximum_likelihood_at_a_huge_budget():
 
 
 def test_the_importance_of_a_column_without_effect_is_not_that_of_noise():
-    """Seeded: its contributions are all noise, .23 in the mean."""
+    """In the mean of 16 seeded fits: .11, where contributions, which are all noise, are .26."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 1))
     y = rng.random(2000) < 0.5
-    model = PrivateGAMClassifier(
-        epsilon=1.0, bounds=(-4, 4), classes=[False, True], random_state=0
-    ).fit(X, y)
-    contributions = np.abs(model.explain(X)).mean(axis=0)[1]
-    assert contributions > 0.1
-    assert model.term_importances_["x0"] < contributions / 2
+    importances = []
+    contributions = []
+    for seed in range(16):
+        model = PrivateGAMClassifier(
+            epsilon=1.0, bounds=(-4, 4), classes=[False, True], random_state=seed
+        ).fit(X, y)
+        importances.append(model.term_importances_["x0"])
+        contributions.append(np.abs(model.explain(X)).mean(axis=0)[1])
+    assert np.mean(contributions) > 0.1
+    assert np.mean(importances) < np.mean(contributions) / 2
