@@ -257,10 +257,13 @@ def test_explained_variance_is_that_of_far_rows_too():
 
 
 def test_intervals_of_explained_variance_allow_for_errors_of_long_tails():
-    """Of Student's t, 3 degrees: without what is cut off, they held .55 of the time."""
+    """Of Student's t, 3 degrees: without what is cut off, they held .55 of the time, and the value
+    was .06 too high in the mean.
+    """
     held = 0
+    values = []
     for seed in range(8):
-        rng = np.random.default_rng([seed, 9])
+        rng = np.random.default_rng([seed, 77])
         rows = rng.normal(size=(10_000, 3)).clip(-4, 4)
         target = rows @ [0.6, -0.5, 0.4] + rng.standard_t(3, 10_000) / np.sqrt(3)
         model = PrivateRidge(target_bounds=(-30, 30))
@@ -268,7 +271,9 @@ def test_intervals_of_explained_variance_allow_for_errors_of_long_tails():
         _, found = private_regression(model, rows, target, epsilon=1.0, **options)
         interval = found.rsquared_interval
         held += interval.low < 0.435 < interval.high
+        values.append(found.rsquared)
     assert held >= 7
+    assert np.mean(values) == pytest.approx(0.46, abs=0.04)
 
 
 # --- not enough information -----------------------------------------------------------------------

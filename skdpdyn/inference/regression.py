@@ -804,7 +804,8 @@ class _Fit:
         numbers = {"residual_std": abs(factor) * math.sqrt(scored.dispersion.value)}
         if constant:
             explained, std = scored.explained(constant)
-            left, noise = scored.dispersion
+            left = max(scored.dispersion.value + scored.beyond.value, 0.0)
+            noise = math.hypot(scored.dispersion.std, scored.beyond.std)
             total = explained + left
             numbers["rsquared"] = explained / total
             # a sample adds to both variances as of normal numbers

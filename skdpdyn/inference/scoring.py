@@ -20,6 +20,7 @@ from skdpdyn.core.rules import (
     LEFT_OUT_SHARE,
     LIMIT_SHARE,
     LOOK_SHARES,
+    MEASURED_CUT_SHARE,
     MOST_BIAS,
     SCORES_SHARE,
     START_SHARE,
@@ -308,11 +309,13 @@ def shares_of_scoring(
 ) -> dict[str, Share]:
     """Return the shares of scoring within the part ``left`` of mu^2."""
     parts = dict(likelihood.start_shares) if intercept else {}
+    last = len(likelihood.gradients) - 1
     for k, gradient in enumerate(likelihood.gradients):
         if likelihood.limits:
+            cut = MEASURED_CUT_SHARE if likelihood.measures and k == last else CUT_SHARE
             parts |= {
                 LIMIT.format(k): Share(LIMIT_SHARE, SEARCH_RELEASES),
-                CUT.format(k): Share(LOOK_SHARES.get(k, CUT_SHARE)),
+                CUT.format(k): Share(LOOK_SHARES.get(k, cut)),
             }
         parts |= {GRADIENT.format(k): Share(gradient)}
         parts |= {
@@ -376,8 +379,9 @@ class Scored:
 
     ``cut`` is the noisy part of the residuals that are cut off, where they are, ``lost`` that of
     the weight of rows that they lose, ``curvature`` and ``dispersion`` are the last noisy matrix
-    and what scores vary by over it, with the deviation of its noise. ``projection`` is that
-    on the coordinates in which parameters were free.
+    and what scores vary by over it, with the deviation of its noise. ``beyond`` is what squares of
+    residuals lose where they are cut off. ``projection`` is that on the coordinates in which
+    parameters were free.
     """
 
     theta: np.ndarray
@@ -387,6 +391,7 @@ class Scored:
     lost: float
     curvature: Moment
     dispersion: Noisy
+    beyond: Noisy
     left_out: Noisy
     projection: np.ndarray
 
@@ -431,7 +436,9 @@ class Evidence:
     spread : float
         Variance of scores where ``scores`` is None, over the curvature times the dispersion.
     dispersion : Noisy
-        The dispersion, with the deviation of its noise and of what is cut off.
+        The dispersion, with the deviation of its noise.
+    beyond : Noisy
+        What squares of residuals lose in the mean where they are cut off.
     is_rare : bool
         Whether outcomes are rare, so that curvature does not tell where noise is small.
     cut : float or None
@@ -447,6 +454,7 @@ class Evidence:
     scores: Moment | None
     spread: float
     dispersion: Noisy
+    beyond: Noisy
     is_rare: bool
     cut: float | None
     lost: float
@@ -502,6 +510,7 @@ class Evidence:
             self.lost,
             self.curvature,
             self.dispersion,
+            self.beyond,
             self.left_out,
             basis @ basis.T,
         )
@@ -558,6 +567,7 @@ class Scoring:
         if self.constant:
             self.start[:, -1] = start / self.constant
         self.cut = None
+        self.beyond = Noisy(0.0, 0.0)
         self.least_limit = 0.0
         self.room = room_of_curvature(strength, n_parameters)
 
@@ -607,7 +617,16 @@ class Scoring:
             theta = steps[-1][0].reshape(-1, self.scored.n_coordinates)
             scores = self._symmetric(SCORES, self.scored.scores(terms, limit, theta))
         return Evidence(
-            steps, curvature, scores, self.spread, dispersion, is_rare, self.cut, lost, left_out
+            steps,
+            curvature,
+            scores,
+            self.spread,
+            dispersion,
+            self.beyond,
+            is_rare,
+            self.cut,
+            lost,
+            left_out,
         )
 
     def _limited(self, k, distances, limit):
@@ -627,8 +646,11 @@ class Scoring:
             self.least_limit = raised if raised > limit else 0.0
             return raised
         limit = min(max(limit, self.least_limit), self.likelihood.largest)
-        beyond = self.spending.release(name, tally.sum(distances > limit)).value
-        self.cut = min(max(beyond / self.rows.mass, 0.0), 1.0)
+        counted, std = self.spending.release(name, tally.sum(distances > limit))
+        cut = counted / self.rows.mass
+        self.cut = min(max(cut, 0.0), 1.0)
+        # what is cut off adds limit^2 for each where tails are those of Student's t with 4 degrees
+        self.beyond = Noisy(cut * limit**2, math.hypot(std / self.rows.mass, cut) * limit**2)
         return limit
 
     def _largest(self, limit):
@@ -663,10 +685,7 @@ class Scoring:
         squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)
         noisy, std = self.spending.release(DISPERSION, squares)
         unit = limit**2 / max(self.rows.mass - self.scored.n_coordinates, 1)
-        # residuals beyond the limit add as much where their tails are those of Student's t with 4
-        beyond = (self.cut or 0.0) * limit**2
-        value = self.likelihood.dispersion(unit * max(noisy, 1.0))
-        return Noisy(value, math.hypot(unit * std, beyond))
+        return Noisy(self.likelihood.dispersion(unit * max(noisy, 1.0)), unit * std)
 
     def _left_out(self, raw, theta, curvature):
         """Buy the squares of predictions about their mean that rows lose with their weight."""
