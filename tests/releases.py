@@ -359,19 +359,37 @@ def with_other(data, **columns):
     return data
 
 
-def rich(model, target="y", **of_records):
+def rich(model, target="y", buys=lambda *_: True, **of_records):
     """Return a way out: an additive model that learns all that many records pay for."""
 
     def run(data):
         with ExitStack() as patches:
-            for rule in ("expands", "buys_distributions"):
-                patches.enter_context(patch.object(rules, rule, lambda *_: True))
+            patches.enter_context(patch.object(rules, "expands", lambda *_: True))
+            patches.enter_context(patch.object(rules, "buys_distributions", buys))
             patches.enter_context(patch.object(rules, "orders_of_products", lambda *_: (4,)))
             patches.enter_context(patch.object(rules, "LEAST_STRENGTH", 0.0))
             patches.enter_context(patch.object(rules, "cosines_of_scales", lambda _: 2))
             return fit(model, target, **of_records)(data.X.shape[1])(data)
 
     return lambda n_features: run
+
+
+def of_rare_class(model, **of_records):
+    """Return a way out: an additive model that buys less once it knows the shares of classes."""
+    run = rich(partial(model, interactions=None), buys=_is_positive, **of_records)
+
+    def for_width(n_features):
+        def patched(data):
+            with patch.object(rules, "strength_of_curves", lambda *_: 0.0):
+                return run(n_features)(data)
+
+        return patched
+
+    return for_width
+
+
+def _is_positive(strength, n_columns):
+    return strength > 0
 
 
 def looking(model, target="y", **of_records):
@@ -924,6 +942,10 @@ WAYS_OUT = {
     "PrivateGAMClassifier": rich(gam),
     "PrivateGAMClassifier of few records": fit(gam),
     "PrivateGAMClassifier persons": rich(gam, **PERSONS),
+    "PrivateGAMClassifier of a rare class": of_rare_class(gam),
+    "PrivateGAMClassifier of a rare class, persons": of_rare_class(
+        weighing(gam), **PERSONS, **WEIGHED
+    ),
     "PrivateGAMClassifier that looks": looking(gam),
     "PrivateGAMClassifier that looks, persons": looking(weighing(gam), **PERSONS, **WEIGHED),
     "PrivateGAMClassifier of three classes that looks": looking(partial(gam, classes=[0, 1, 2])),

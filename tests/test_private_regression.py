@@ -262,7 +262,7 @@ def test_intervals_of_explained_variance_allow_for_errors_of_long_tails():
     """
     held = 0
     values = []
-    for seed in range(8):
+    for seed in range(16):
         rng = np.random.default_rng([seed, 77])
         rows = rng.normal(size=(10_000, 3)).clip(-4, 4)
         target = rows @ [0.6, -0.5, 0.4] + rng.standard_t(3, 10_000) / np.sqrt(3)
@@ -272,8 +272,8 @@ def test_intervals_of_explained_variance_allow_for_errors_of_long_tails():
         interval = found.rsquared_interval
         held += interval.low < 0.435 < interval.high
         values.append(found.rsquared)
-    assert held >= 7
-    assert np.mean(values) == pytest.approx(0.46, abs=0.04)
+    assert held >= 14
+    assert np.mean(values) == pytest.approx(0.47, abs=0.03)
 
 
 # --- not enough information -----------------------------------------------------------------------
@@ -776,9 +776,9 @@ def test_rare_outcomes_are_refused_where_noise_moves_them_far(std):
     curvature = Moment(size * np.eye(3), 0.01 * size)
     step = np.zeros(3), np.zeros(3), std
     known = Noisy(1.0, 0.0)
-    evidence = Evidence(
-        [step], curvature, None, 1.0, known, is_rare=True, cut=None, lost=0.0, left_out=known
-    )
+    nothing = Noisy(0.0, 0.0)
+    numbers = {"dispersion": known, "beyond": nothing, "left_out": known, "spread": 1.0}
+    evidence = Evidence([step], curvature, None, is_rare=True, cut=None, lost=0.0, **numbers)
     assert len(evidence.scored().inverse.weak) == (3 if std < 10 else 0)
 
 

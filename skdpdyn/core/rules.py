@@ -27,7 +27,7 @@ LOG_LOSS_SHARE = 0.3  # of an evaluation of more than two classes
 COORDINATES_SHARE = 0.15  # of a table, for coordinates in which rows are alike
 # Steps of a table. Early ones need to find the place only; the last ones measure
 CUT_SHARE = 0.003
-MEASURED_CUT_SHARE = 0.03  # of the last residuals, where R^2 follows from their squares
+MEASURED_CUT_SHARE = 0.02  # of the last residuals, where R^2 follows from their squares
 LOOK_SHARES = {1: 0.02, 2: 0.08}  # by step, for counts of what lies beyond the limit
 MOST_BIAS = 0.25  # of what is beyond it, over the deviation of the last gradient
 START_SHARE = 0.01

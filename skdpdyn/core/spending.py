@@ -1,7 +1,7 @@
 """A Gaussian budget in named shares: it buys private numbers, under one record of all.
 
-Each release takes a share of mu^2 that was fixed before any record was seen, and may depend on what
-was released before it. Together they cost mu^2 = the sum of mu_p^2 (Dong, Roth and Su 2022).
+Each release takes a share of mu^2 that is fixed before it, from public numbers and from what was
+released earlier. Together they cost mu^2 = the sum of mu_p^2 (Dong, Roth and Su 2022).
 """
 
 import math

@@ -105,7 +105,7 @@ class PrivateSummary(Shown):
         For a linear regression: the standard deviation of the clipped residuals, the explained
         share of the target's variance, and the standard error of this share, from sampling and
         noise. The standard error assumes that residuals and predictions are approximately normal:
-        for errors of Student's t with 3 degrees of freedom, intervals of .95 cover .8 to .97. All
+        for errors of Student's t with 3 degrees of freedom, intervals of .95 cover .8 to .93. All
         three follow from what was released for the other errors. None without enough
         information; R^2 is also None without an intercept.
 

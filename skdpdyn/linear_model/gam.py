@@ -478,10 +478,11 @@ class PrivateGAMClassifier(AdditiveModel, PrivateLinearClassifier):
     A raw prediction is the sum of an intercept, a curve for each numeric column and a number for
     each category of the other columns. With enough records, it also has terms for pairs of columns,
     which are products of curves. Columns are expanded into cosines on a linear and a logarithmic
-    scale. The expansion depends on the bounds and categories only, so it costs nothing. `fit`
-    stores one small integer for each cell of X, and expands only a block of rows at a time.
+    scale. Their number follows from the number of records and the budget (of two classes also from
+    the bought share of the rarer one), and the features themselves cost nothing. `fit` stores one
+    small integer for each cell of X, and expands only a block of rows at a time.
 
-    With enough records, the budget first buys the distribution of each numeric column, which gives
+    With enough records, the budget buys the distribution of each numeric column, which gives
     its curve an additional scale. Then it buys the mean and the second moment of the expanded rows.
     They give a linear transformation after which all directions that exceed the noise have a
     similar scale. The rest pays for the training steps. Every "auto" follows from public numbers,
@@ -626,10 +627,11 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     A raw prediction is the sum of an intercept, a curve for each numeric column and a number for
     each category of the other columns. With enough records, it also has terms for pairs of columns,
     which are products of curves. Columns are expanded into cosines on a linear and a logarithmic
-    scale. The expansion depends on the bounds and categories only, so it costs nothing. `fit`
-    stores one small integer for each cell of X, and expands only a block of rows at a time.
+    scale. Their number follows from the number of records and the budget (of two classes also from
+    the bought share of the rarer one), and the features themselves cost nothing. `fit` stores one
+    small integer for each cell of X, and expands only a block of rows at a time.
 
-    With enough records, the budget first buys the distribution of each numeric column, which gives
+    With enough records, the budget buys the distribution of each numeric column, which gives
     its curve an additional scale. Then it buys the mean and the second moment of the expanded rows.
     They give a linear transformation after which all directions that exceed the noise have a
     similar scale. The rest pays for the training steps. Every "auto" follows from public numbers,

@@ -319,6 +319,11 @@ def candidates_of(
     return FreePairs(pairs, most) if pairs and most and pays else None
 
 
+def names_pairs(interactions: Any) -> bool:
+    """Return whether pairs are asked for by name: a fit has these, whatever it learns."""
+    return interactions is not None and not (is_auto(interactions) or is_number_of(interactions))
+
+
 def is_number_of(interactions: Any) -> bool:
     """Return whether so many pairs are asked for, in place of their names."""
     return isinstance(interactions, (int, np.integer)) and not isinstance(interactions, bool)

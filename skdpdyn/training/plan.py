@@ -17,7 +17,7 @@ from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import is_auto, is_named, quoted
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.training.additive import candidates_of, is_number_of
+from skdpdyn.training.additive import candidates_of, is_number_of, names_pairs
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
 from skdpdyn.training.problem import objective_of
@@ -72,7 +72,8 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
         is_bounded = math.isfinite(loss.lipschitz)
         candidates = candidates_of(model, expansion, strength, n_samples, is_bounded)
         has_rates = family.units is not None and family.units.has_probabilities
-        if candidates is None and model.start is None and has_rates:
+        is_open = model.start is None and not names_pairs(model.interactions)
+        if candidates is None and is_open and has_rates:
             tables = expand  # where a look chooses, records are many
         n_features = expansion.n_features
         if strength < rules.LEAST_STRENGTH and model.start is None:  # all learnt would be noise
