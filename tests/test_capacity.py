@@ -42,6 +42,13 @@ def test_curves_of_rare_classes_are_as_fine_as_their_records_pay_for():
         assert 1 - 1e-6 < fit["spent"] <= 1
 
 
+def test_pairs_that_are_named_are_kept_where_a_class_is_rare():
+    """Terms follow from what was asked for and from public numbers, not from the labels."""
+    for rate in (0.3, 0.01):
+        model = curves(interactions=[(0, 1)], random_state=0).fit(*table(rate))
+        assert "x0 * x1" in model.terms_
+
+
 def _told(model):
     """Return what a fit tells of its tables, and the part of mu that its releases cost."""
     expansion = model.expansion_
