@@ -108,17 +108,23 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
         request = replace(request, ranges=ranges)
     if start is not None:
         request = _with_map_of_start(request, model.start)
+    request = _with_recipe(request, model)
+    return _with_data_norm(request) if is_auto(model.data_norm) else request
+
+
+def _with_recipe(request, model):
+    """Return a request with its recipe, or raise if a number of pairs is asked of one without."""
     recipe = recipe_of(request)
     request = replace(request, recipe=recipe, solver=recipe.solver or request.solver)
-    if family.expand is not None and not recipe.adapts:
-        if is_number_of(model.interactions):
-            raise ValueError(
-                f"interactions={model.interactions!r}: {request.spent_by} does not choose pairs, "
-                "which takes two runs under composition. Name them, or use solver='auto' and "
-                "bound='tightest'"
-            )
-        request = replace(request, candidates=None)
-    return _with_data_norm(request) if is_auto(model.data_norm) else request
+    if request.expansion is None or recipe.adapts:
+        return request
+    if is_number_of(model.interactions):
+        raise ValueError(
+            f"interactions={model.interactions!r}: {request.spent_by} does not choose pairs, "
+            "which takes two runs under composition. Name them, or use solver='auto' and "
+            "bound='tightest'"
+        )
+    return replace(request, candidates=None)
 
 
 def _as_they_are(n_columns, norm):
