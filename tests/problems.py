@@ -142,13 +142,13 @@ def descend(
 ):
     """Run `steps.descend` from ``theta``, in place, with exact noise where nothing contracts."""
     exact = not objective.contracts if exact is None else exact
-    options = {name: rest.pop(name) for name in ("batches", "verbose") if name in rest}
+    options = {"batches": rest.pop("batches", None)}
     rows.n_threads = n_threads
     divisor = rest.pop("divisor", objective.n_samples)
     step_size = np.array(step_size)
     noise_std = np.array(noise_std)
     if theta.any():  # a first step without noise comes there: descents start at 0
-        assert "batches" not in options, "of all records"
+        assert options["batches"] is None, "of all records"
         rows = Reached(rows, -divisor * theta)
         step_size = np.append(1.0, step_size)
         noise_std = np.append(0.0, noise_std)

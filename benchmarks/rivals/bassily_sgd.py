@@ -17,6 +17,7 @@ from skdpdyn.privacy.checks import checked_number, is_auto
 from skdpdyn.solvers.base import Solver, checked_steps
 from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.support.chunks import gathered_in_order
+from skdpdyn.support.progress import Progress
 
 _MOST_STEPS = 100_000  # limit of "auto": a few seconds
 _COUNTABLE = 3e14  # times delta: the most steps that numerical accounting can count
@@ -152,7 +153,8 @@ class BassilySGD(Solver):
         divisor = mechanism.sampling_probability * objective.n_samples
         steps = Steps(step_size, step_size * noise_std, divisor, radius)
         batches = PoissonBatches(mechanism.sampling_probability, mechanism.largest_batch)
-        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
+        with Progress(mechanism.n_steps, verbose=verbose) as progress:
+            return descend(objective, rows, steps, generator, batches=batches, progress=progress)
 
     def fitted_attributes(self, mechanism: PoissonSubsampled) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: step sizes decrease."""

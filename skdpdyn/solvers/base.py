@@ -17,6 +17,7 @@ from skdpdyn.privacy import Budget
 from skdpdyn.privacy.checks import checked_count, checked_flag, checked_number, is_auto
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time
 from skdpdyn.solvers.runs import run
+from skdpdyn.support.progress import Progress
 
 # Where only composition holds, only the true curvature of the data limits a step. With several
 # outputs, which share the probability, it is at most half of the bound: 2 / (half of the bound).
@@ -249,7 +250,22 @@ class StepSolver(Solver):
         verbose: int = 0,
     ) -> np.ndarray:
         """See `Solver.solve`."""
-        return run(mechanism, objective, rows, generator, verbose=verbose)
+        return run_told(mechanism, objective, rows, generator, verbose)
+
+
+def run_told(
+    mechanism: Any,
+    objective: Objective,
+    rows: Rows,
+    generator: Generator,
+    verbose: int,
+    start: np.ndarray | None = None,
+) -> np.ndarray:
+    """Run a record, and tell how many steps are done where their number is public."""
+    is_hidden = getattr(mechanism, "stopping", "last") == "random"
+    n_steps = 0 if is_hidden else getattr(mechanism, "n_steps", objective.n_samples)
+    with Progress(n_steps, verbose=verbose) as progress:
+        return run(mechanism, objective, rows, generator, start=start, progress=progress)
 
 
 def check_stable(step_size: Any, objective: Objective) -> None:

@@ -33,9 +33,10 @@ from skdpdyn.solvers.base import (
     checked_steps,
     cooled_training_time,
     diameter_of,
+    run_told,
     step_constants,
 )
-from skdpdyn.solvers.runs import paid, run
+from skdpdyn.solvers.runs import paid
 
 _MOST_CONVERGING = 100_000  # steps of "theorem4": minutes on 1e5 rows
 _STEPS_OF_AUTO = 10_000  # of alpha="auto"
@@ -291,7 +292,7 @@ class NoisyGD(Solver):
         verbose: int = 0,
     ) -> np.ndarray:
         """See `Solver.solve`; ``start``: where the first step starts, None: at 0."""
-        return run(mechanism, objective, rows, generator, start=start, verbose=verbose)
+        return run_told(mechanism, objective, rows, generator, verbose, start)
 
     def fitted_attributes(self, mechanism: NoisyGradientDescent) -> dict[str, Any]:
         """See `Solver.fitted_attributes`: of the first step, where they differ."""

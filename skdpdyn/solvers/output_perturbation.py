@@ -24,6 +24,7 @@ from skdpdyn.solvers.minimise import (
 )
 from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.support.chunks import gathered_in_order, largest_number_in_order
+from skdpdyn.support.progress import Progress
 
 _EPS = np.finfo(np.float64).eps
 _NEGLIGIBLE = 1e-6  # "auto" tolerance, times the gradient's sensitivity
@@ -98,7 +99,8 @@ class Descent:
         if self.n_batches > 1:
             batches = FixedBatches(self.batch_size, generator.permutation(objective.n_samples))
         steps = Steps(self.step_size, np.zeros(self.step_size.size), self.batch_size)
-        return descend(objective, rows, steps, generator, batches=batches, verbose=verbose)
+        with Progress(self.step_size.size, verbose=verbose) as progress:
+            return descend(objective, rows, steps, generator, batches=batches, progress=progress)
 
 
 class OutputPerturbation(Solver):

@@ -120,7 +120,7 @@ def run(
     generator: Generator,
     *,
     start: np.ndarray | None = None,
-    verbose: int = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """Run a record of noisy steps and return its release.
 
@@ -136,8 +136,8 @@ def run(
         The source of batches and noise.
     start : ndarray of shape (n_parameters,) or None, default=None
         Where the first step starts, which is public or released; None: at 0.
-    verbose : int, default=0
-        Whether to tell how many steps are done, where their number is public.
+    progress : callable or None, default=None
+        Called with the number of steps after each of them, where it is public.
 
     Returns
     -------
@@ -148,12 +148,12 @@ def run(
     batches = None if course.batches is None else course.batches(generator)
     steps = course.steps(objective)
     if course.is_hidden:
-        verbose = 0
+        progress = None
         last = int(generator.integers(1, course.n_steps + 1))
         step_size = steps.step_size[:last]
         steps = replace(steps, step_size=step_size, noise_std=steps.noise_std[:last])
     problem = replace(objective, exact=course.is_exact)
-    return descend(problem, rows, steps, generator, batches=batches, start=start, verbose=verbose)
+    return descend(problem, rows, steps, generator, batches=batches, start=start, progress=progress)
 
 
 def _check_facts(record, objective):

@@ -28,7 +28,6 @@ from skdpdyn.data.base import Rows
 from skdpdyn.kernels.ball import project
 from skdpdyn.kernels.draws import Batches, FixedBatches
 from skdpdyn.kernels.normals import check_noise, draw_normals
-from skdpdyn.support.progress import Progress
 
 _HELD = 1_000_000  # normals at a time
 
@@ -84,7 +83,7 @@ def descend(
     *,
     batches: Batches | None = None,
     start: np.ndarray | None = None,
-    verbose: int = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """Run noisy gradient descent and return its release.
 
@@ -107,8 +106,8 @@ def descend(
         order.
     start : ndarray of shape (n_parameters,) or None, default=None
         Where to start, which is public or released; None: at 0. Penalty and ball are around it.
-    verbose : int, default=0
-        Whether to tell how many steps are done.
+    progress : callable or None, default=None
+        Called with the number of steps after each of them.
 
     Returns
     -------
@@ -148,28 +147,28 @@ def descend(
     else:
         of_rows = _in_units(objective, rows, steps.units)
     gradient_at = of_rows if start is None else lambda k, theta: of_rows(k, start + theta)
-    with Progress(n_steps, verbose=verbose) as progress:
-        for k in range(n_steps):
-            before = theta
-            step_size = steps.step_size[k]
-            std = steps.noise_std[k]
-            added = next(noise, 0.0)
-            gradient = opened(gradient_at(k, theta)) / steps.divisor
-            if k < n_quiet:
-                theta = theta - step_size * (gradient + alpha * theta) + added
-            elif objective.exact:
-                # Release the move by the gradient. All else follows from earlier releases, so no
-                # rounding of theta counts.
-                by = -step_size * gradient
-                moved = _released(by, std, generator, steps.distribution, rows.n_threads)
-                point = theta + momentum[k] * move
-                theta = point - step_size * alpha * point + moved
-            else:
-                theta = release(theta - step_size * (gradient + alpha * theta), std, generator)
-            project(theta, steps.radius)
-            move = theta - before
-            if steps.average is not None:
-                average += steps.average[k] * theta
+    for k in range(n_steps):
+        before = theta
+        step_size = steps.step_size[k]
+        std = steps.noise_std[k]
+        added = next(noise, 0.0)
+        gradient = opened(gradient_at(k, theta)) / steps.divisor
+        if k < n_quiet:
+            theta = theta - step_size * (gradient + alpha * theta) + added
+        elif objective.exact:
+            # Release the move by the gradient. All else follows from earlier releases, so no
+            # rounding of theta counts.
+            by = -step_size * gradient
+            moved = _released(by, std, generator, steps.distribution, rows.n_threads)
+            point = theta + momentum[k] * move
+            theta = point - step_size * alpha * point + moved
+        else:
+            theta = release(theta - step_size * (gradient + alpha * theta), std, generator)
+        project(theta, steps.radius)
+        move = theta - before
+        if steps.average is not None:
+            average += steps.average[k] * theta
+        if progress is not None:
             progress(k + 1)
     released = theta if steps.average is None else average
     return released if start is None else start + released
