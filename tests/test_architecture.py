@@ -35,7 +35,7 @@ LAYERS = {
     ),
     (0, 1): (
         "privacy/_logarithms privacy/_numerics privacy/checks privacy/disk privacy/display "
-        "privacy/stored support/lazy"
+        "privacy/stored support/lazy support/threads"
     ),
     (0, 2): "core/columns privacy/arguments privacy/fields privacy/needs",
     (1, 0): "privacy/guarantees",

@@ -19,7 +19,7 @@ from skdpdyn.core.noise import UNCHARGED, check_random_state, generators, larges
 from skdpdyn.core.rounding import largest_batch
 from skdpdyn.exceptions import PrivacyLeakWarning
 from skdpdyn.model_selection import _trials
-from skdpdyn.support.blas import threads_of
+from skdpdyn.support.threads import threads_of
 
 ROOT = Path(__file__).parents[1]
 

@@ -29,7 +29,8 @@ from skdpdyn.kernels.ready import (
     add_products,
     write_codes,
 )
-from skdpdyn.support.blas import in_threads, one_blas_thread, threads_of
+from skdpdyn.support.blas import in_threads, one_blas_thread
+from skdpdyn.support.threads import threads_of
 
 _FEW = 16  # rows that numpy alone looks up
 _VERY_FEW = 8  # whose products are multiplied by one call
@@ -274,7 +275,7 @@ class Lookups:
         codes : ndarray of shape (n_columns, n_rows)
             Cells.
         n_jobs : int or None, default=None
-            Threads that compiled code takes, see `skdpdyn.support.blas.threads_of`.
+            Threads that compiled code takes, see `skdpdyn.support.threads.threads_of`.
 
         Returns
         -------

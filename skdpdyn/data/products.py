@@ -17,7 +17,8 @@ from skdpdyn.data.row_map import RowMap
 from skdpdyn.data.rows import ball_of
 from skdpdyn.kernels.later import aligned_empty
 from skdpdyn.kernels.ready import WIDE, predict_rows
-from skdpdyn.support.blas import in_threads, threads_of
+from skdpdyn.support.blas import in_threads
+from skdpdyn.support.threads import threads_of
 
 _NONE = np.empty(0)
 _NO_MATRIX = np.empty((0, 0))
@@ -100,7 +101,7 @@ class Products:
         X : ndarray of shape (n_rows, n_features)
             Rows in any order of memory.
         n_jobs : int or None, default=None
-            Threads that compiled code takes, see `skdpdyn.support.blas.threads_of`.
+            Threads that compiled code takes, see `skdpdyn.support.threads.threads_of`.
 
         Returns
         -------

@@ -26,7 +26,8 @@ from skdpdyn.core.schema import SHARED, is_asked, is_shared, types_of
 from skdpdyn.data.coded import Coded
 from skdpdyn.data.streamed import CodedLabels, StreamedRows
 from skdpdyn.privacy.checks import as_floats, is_auto, quoted
-from skdpdyn.support.blas import in_threads, threads_of
+from skdpdyn.support.blas import in_threads
+from skdpdyn.support.threads import threads_of
 from skdpdyn.training.base import quoting_no_records, read_frame
 
 _MOST_PRODUCTS = 1_000_000  # of pairs: half a gigabyte of them, and of what they are made of

@@ -12,8 +12,8 @@ from skdpdyn.core.spending import TRAINING, Spending, warn_of_weak_budget
 from skdpdyn.data.persons import unit_of
 from skdpdyn.data.row_map import RowMap
 from skdpdyn.solvers import SOLVERS
-from skdpdyn.support.blas import threads_of
 from skdpdyn.support.progress import Progress
+from skdpdyn.support.threads import threads_of
 from skdpdyn.training.base import forget_fit
 from skdpdyn.training.conditioning import MEAN, FittedConditioning
 from skdpdyn.training.parameters import check_equal_rows, check_persons, checked
