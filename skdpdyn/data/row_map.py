@@ -1,7 +1,6 @@
 """A public map of rows, learnt before training, that acts on each row by itself."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -147,14 +146,6 @@ class RowMap(FieldsAlone):
         n_blocks, of_features = connected_components(sparse.csr_array(self.weights), directed=False)
         places = np.argsort(of_features, kind="stable")
         return np.split(places, np.cumsum(np.bincount(of_features, minlength=n_blocks))[:-1])
-
-    def by_block(self, function: Callable[..., np.ndarray], *matrices: np.ndarray) -> np.ndarray:
-        """Apply a function to each block of matrices; other entries of the result are 0."""
-        result = np.zeros((self.n_features,) * 2)
-        for places in self.blocks:
-            cells = np.ix_(places, places)
-            result[cells] = function(*(matrix[cells] for matrix in matrices))
-        return result
 
     @property
     def is_exact(self) -> bool:

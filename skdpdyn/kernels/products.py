@@ -8,17 +8,37 @@ repeats them by numpy.
 Some rows at a time are turned, so that one number of each of them is in one vector.
 """
 
+import numba
 import numpy as np
 from numba import types
+from numba.extending import intrinsic
 
 from skdpdyn.kernels.jit import readonly, strict, writable
 from skdpdyn.kernels.ready import WIDE
-from skdpdyn.kernels.vectors import clamp, filled, load, multiply_then_add, store, total
+from skdpdyn.kernels.vectors import clamp, filled, load, store, total
 
 _number = types.float64
 _vector = readonly(np.float64)
 _matrix = readonly(np.float64, 2)
 _room = writable(np.float64)
+
+if numba.config.DISABLE_JIT:
+
+    def multiply_then_add(a, b, c):
+        """Return ``a * b + c``, element by element, each product and each sum rounded."""
+        return a * b + c
+
+else:  # compiled
+
+    @intrinsic
+    def multiply_then_add(typing_context, a, b, c):
+        """Return ``a * b + c``, element by element, each product and each sum rounded."""
+
+        def codegen(context, builder, signature, args):
+            a, b, c = args
+            return builder.fadd(builder.fmul(a, b), c)
+
+        return c(a, b, c), codegen
 
 
 @strict

@@ -72,10 +72,6 @@ if numba.config.DISABLE_JIT:
         """Return ``a * b + c``, element by element."""
         return a * b + c
 
-    def multiply_then_add(a, b, c):
-        """Return ``a * b + c``, element by element, each product and each sum rounded."""
-        return a * b + c
-
     def clamp(a, limit):
         """Clip elements of ``a`` to plus or minus ``limit``; NaN becomes ``limit``."""
         a = np.where(a <= limit, a, limit)
@@ -288,16 +284,6 @@ else:  # compiled
 
         def codegen(context, builder, signature, args):
             return _multiply_add(builder, *args)
-
-        return c(a, b, c), codegen
-
-    @intrinsic
-    def multiply_then_add(typing_context, a, b, c):
-        """Return ``a * b + c``, element by element, each product and each sum rounded."""
-
-        def codegen(context, builder, signature, args):
-            a, b, c = args
-            return builder.fadd(builder.fmul(a, b), c)
 
         return c(a, b, c), codegen
 

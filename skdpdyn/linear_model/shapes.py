@@ -218,7 +218,7 @@ def _importances_of_moments(model, noise):
     coef = np.atleast_2d(model.coef_)
     turned = None
     if vectors is not None:
-        turned = row_map.norm * row_map.by_block(np.linalg.solve, row_map.weights, vectors).T
+        turned = row_map.norm * _by_block(row_map, np.linalg.solve, row_map.weights, vectors).T
 
     def importance(part):
         if turned is None:
@@ -230,6 +230,15 @@ def _importances_of_moments(model, noise):
         return math.sqrt(2 / math.pi) * float(np.mean(np.sqrt(np.maximum(squares - added, 0.0))))
 
     return importance
+
+
+def _by_block(row_map, function, *matrices):
+    """Apply a function to each block of matrices; other entries of the result are 0."""
+    result = np.zeros((row_map.n_features,) * 2)
+    for places in row_map.blocks:
+        cells = np.ix_(places, places)
+        result[cells] = function(*(matrix[cells] for matrix in matrices))
+    return result
 
 
 def _parts_of_cells(model, k):
@@ -277,7 +286,7 @@ class _Noise:
             bend = _USUAL_BEND * float(grid[-1] / np.max(moments))
         turned = row_map.weights
         if vectors is not None:
-            turned = row_map.by_block(np.matmul, vectors.T, turned)
+            turned = _by_block(row_map, np.matmul, vectors.T, turned)
         directions = unit * turned / row_map.norm
         variances = np.interp(moments * bend, grid, squares)
         return cls(directions, row_map.centre, float(squares.max()), variances)
