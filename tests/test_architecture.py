@@ -40,8 +40,8 @@ LAYERS = {
     (0, 2): "core/columns privacy/arguments privacy/fields privacy/needs",
     (1, 0): "privacy/guarantees",
     (1, 1): (
-        "core/sealed privacy/budget privacy/loss_grids privacy/mixtures privacy/renyi "
-        "privacy/sampled"
+        "core/sealed privacy/budget privacy/loss_grids privacy/mixtures privacy/regret "
+        "privacy/renyi privacy/sampled"
     ),
     (1, 2): "privacy/rounded",
     (2, 0): "privacy/mechanisms privacy/releases privacy/schedules",
@@ -49,7 +49,10 @@ LAYERS = {
     (2, 3): "privacy/numerical",
     (3, 0): "privacy/accountants/*",
     (4, 0): "privacy/accountants/__init__",
-    (5, 0): "privacy/calibration privacy/filters privacy/serialization privacy/words",
+    (
+        5,
+        0,
+    ): "privacy/calibration privacy/filters privacy/sequences privacy/serialization privacy/words",
     (5, 1): "privacy/charges privacy/deployment privacy/journal privacy/proofs",
     (5, 2): "privacy/books privacy/card",
     (5, 3): "privacy/report",
@@ -326,8 +329,9 @@ def test_privacy_stands_on_its_own(module):
         assert heavy <= allowed | {"skdpdyn"}, f"{module.path} loads {heavy}, not {allowed} alone"
 
 
-JUDGES = {"privacy", "accountants", "judge", "least_noise", "most_steps", "calibrate", "*"}
-JUDGING = "accountants", "calibration"  # modules
+JUDGES = {"privacy", "accountants", "judge", "least_noise", "most_steps", "calibrate"}
+JUDGES |= {"last_iterate_mu", "*"}
+JUDGING = "accountants", "calibration", "sequences"  # modules
 
 
 @each(lambda: [m for m in modules().values() if _is_in(m.name, "skdpdyn.solvers")])

@@ -7,7 +7,6 @@ from skdpdyn.privacy.accountants import (
     iteration,
     langevin,
     last_iterate,
-    last_iterate_mu,
     perturbation,
     recursion,
     selection,
@@ -33,9 +32,11 @@ from skdpdyn.privacy.mechanisms import (
 )
 from skdpdyn.privacy.mixtures import ProfileMixture, SubsampledDP
 from skdpdyn.privacy.numerical import PrivacyLossDP
+from skdpdyn.privacy.regret import mu_and_regret
 from skdpdyn.privacy.releases import Laplace, PerturbedObjective, PerturbedOutput, Selection
 from skdpdyn.privacy.renyi import ApproximateDP, RenyiDP
 from skdpdyn.privacy.report import Assumed, check_report, privacy_report
+from skdpdyn.privacy.sequences import last_iterate_mu
 from skdpdyn.privacy.serialization import from_json, to_json
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "last_iterate_mu",
     "least_noise",
     "most_steps",
+    "mu_and_regret",
     "perturbation",
     "privacy_report",
     "recursion",

@@ -34,7 +34,6 @@ from skdpdyn.privacy.checks import (
     checked_count,
     checked_delta,
     checked_epsilon,
-    checked_number,
     checked_order,
     checked_rate,
     quoted,
@@ -42,8 +41,6 @@ from skdpdyn.privacy.checks import (
 from skdpdyn.privacy.fields import Check, Checked, Cost, Failure
 from skdpdyn.privacy.stored import stored, stored_part
 
-_COVERED = 801
-_LARGEST_MU = 1e3  # epsilons at which a mu must cover a profile, and the most of it
 _KEPT = 4096  # budgets and costs that were computed before, all public
 
 
@@ -254,77 +251,6 @@ class Guarantee(Checked, ABC):
     def advantage(self) -> float:
         """Largest true positive minus false positive rate of any attack: delta(0)."""
         return self.delta(0.0)
-
-    def mu_and_regret(self, failure: float = 1e-10) -> tuple[float, float]:
-        """Return the least mu of Gaussian differential privacy that covers this, and the loss.
-
-        The profile is at most that of ``GaussianDP(mu, failure=failure)``. With f and g the
-        tradeoff curves of this guarantee and of mu, the regret is the least r with f(x + r) - r <=
-        g(x) at all x. As r adds r (1 + exp(epsilon)) to a profile, it is the largest difference of
-        both profiles over 1 + exp(epsilon). Near 0, mu says all.
-
-        Parameters
-        ----------
-        failure : float, default=1e-10
-            Probability in (0, 0.5) that mu need not cover, since no mu may cover rare huge losses.
-
-        Returns
-        -------
-        mu : float
-            Rounded up; infinite above 1,000.
-        regret : float
-            In [0, 1].
-
-        References
-        ----------
-        J. F. Gomez et al. (2026), Gaussian DP for reporting differential privacy guarantees in
-        machine learning, arXiv 2503.10945. There mu need not cover error rates below 1e-10. G.
-        Kaissis et al. (2024), Beyond the calibration point: the divergence.
-
-        Examples
-        --------
-        >>> from skdpdyn.privacy import LaplaceDP
-        >>> mu, regret = LaplaceDP(1.0).mu_and_regret()
-        >>> round(mu, 3), round(regret, 4)
-        (1.03, 0.037)
-        """
-        failure = checked_number(failure, "failure", lambda p: 0 < p < 0.5, "in (0, 0.5)")
-        largest = min(float(self.epsilon(2 * failure)), -math.log(failure))
-        if largest == 0:  # delta is less than what failures add
-            return 0.0, 0.0
-        epsilon = np.linspace(0.0, largest, _COVERED)
-        gamma = np.exp(epsilon)
-        delta = np.asarray(self.delta(epsilon))
-        least = delta - (1 + gamma) * failure
-        middle = (epsilon[1:] + epsilon[:-1]) / 2
-        at = (gamma[1:], gamma[:-1])
-
-        # Profiles are convex in gamma: between points this one is below a chord, and one of mu is
-        # above a tangent. Lines are compared at the ends
-        def covers(mu: float) -> bool:
-            top = np.exp(gdp_log_deltas(middle, mu))
-            slope = -special.ndtr(-middle / mu - mu / 2)
-            tangents = (top + slope * (end - np.exp(middle)) for end in at)
-            return all(
-                np.all(tangent >= chord)
-                for tangent, chord in zip(tangents, (least[1:], least[:-1]), strict=True)
-            )
-
-        low = 0.0
-        mu = 1e-6
-        while not covers(mu):
-            low = mu
-            mu = 2 * mu
-            if mu > _LARGEST_MU:
-                return math.inf, 1.0
-        while mu - low > 1e-9 * mu:
-            between = (low + mu) / 2
-            low, mu = (low, between) if covers(between) else (between, mu)
-        gaps = (np.exp(gdp_log_deltas(epsilon, mu)) - delta) / (1 + gamma)
-        best = int(np.argmax(gaps))
-        near = np.linspace(epsilon[max(best - 1, 0)], epsilon[min(best + 1, gaps.size - 1)], 101)
-        gaps = (np.exp(gdp_log_deltas(near, mu)) - self.delta(near)) / (1 + np.exp(near))
-        return mu, max(0.0, float(np.max(gaps)))
 
     def compose(self, other: "Guarantee") -> "Guarantee":
         """Return the guarantee of releasing both, each chosen in view of the other's outcome.
@@ -643,10 +569,6 @@ class GaussianDP(Guarantee):
                 f"{size}"
             )
         return replace(self, mu=size * self.mu)
-
-    def mu_and_regret(self, failure: float = 1e-10) -> tuple[float, float]:
-        """Return mu and 0; where it fails more often, see `Guarantee.mu_and_regret`."""
-        return (self.mu, 0.0) if self.failure <= failure else super().mu_and_regret(failure)
 
     def tradeoff(self, fpr: Floats) -> Any:
         """Return the exact least false negative rate at ``fpr``: Phi(Phi^-1(1 - fpr) - mu)."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from skdpdyn.privacy.display import printable
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
+from skdpdyn.privacy.regret import mu_and_regret
 
 NEIGHBOURS = {
     "replace_one": "one record changed at will; the number of records is public",
@@ -51,7 +52,7 @@ def mu_in_words(guarantee: Guarantee, after: str = "") -> str:
         failure = max(_RARE, _MORE * failure)
     if failure >= 0.5:
         return ""
-    mu, regret = guarantee.mu_and_regret(failure)
+    mu, regret = mu_and_regret(guarantee, failure)
     if mu == math.inf:
         return ""
     fails = f", except with probability {shown(failure)}" if failure else ""

@@ -10,7 +10,7 @@ from skdpdyn.privacy.accountants.composition import composition
 from skdpdyn.privacy.accountants.contraction import contraction
 from skdpdyn.privacy.accountants.iteration import iteration
 from skdpdyn.privacy.accountants.langevin import langevin
-from skdpdyn.privacy.accountants.last_iterate import last_iterate, last_iterate_mu
+from skdpdyn.privacy.accountants.last_iterate import last_iterate
 from skdpdyn.privacy.accountants.perturbation import perturbation
 from skdpdyn.privacy.accountants.recursion import recursion
 from skdpdyn.privacy.accountants.registry import ACCOUNTANTS, accountant, has_theorem, sharpest
@@ -189,7 +189,6 @@ __all__ = [
     "iteration",
     "langevin",
     "last_iterate",
-    "last_iterate_mu",
     "perturbation",
     "recursion",
     "selection",

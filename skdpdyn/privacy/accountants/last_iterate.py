@@ -9,7 +9,6 @@ from scipy.optimize import isotonic_regression
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy._types import Array, Floats, Mechanism
 from skdpdyn.privacy.accountants.registry import accountant
-from skdpdyn.privacy.checks import checked_number
 from skdpdyn.privacy.guarantees import GaussianDP, Guarantee
 from skdpdyn.privacy.mechanisms import (
     CyclicBatches,
@@ -92,7 +91,7 @@ def _(mechanism: NoisyGradientDescent, index: int | None = None) -> GaussianDP:
         mu = _constant_mu(mechanism.n_steps, step[0], step[1], step[2], diameter)
     else:
         each = [np.broadcast_to(value, mechanism.n_steps) for value in steps]
-        mu = _schedule_mu(each[0], each[1], each[2], diameter)
+        mu = schedule_mu(each[0], each[1], each[2], diameter)
     return GaussianDP(mu, mechanism.adjacency)
 
 
@@ -288,71 +287,6 @@ def _refuse(hypothesis: str) -> NoReturn:
     )
 
 
-def last_iterate_mu(
-    contraction: Any, sensitivity: Any, noise_std: Any, diameter: float | None = None
-) -> float:
-    """Return the Gaussian-DP parameter of the last of a sequence of noisy Lipschitz steps.
-
-    Step k maps theta to Proj(phi_k(theta) + N(0, noise_std[k]^2 I)), where phi_k is Lipschitz with
-    constant contraction[k] and one record moves phi_k by at most sensitivity[k]. With P_k the
-    product of the contractions after step k, the least energy sum (a_k / noise_std[k])^2 over all
-    shifts is that of the isotonic (nondecreasing) regression of P_k sensitivity[k] / (P_k
-    noise_std[k])^2 with weights (P_k noise_std[k])^2. O(n_steps) without a diameter.
-
-    Parameters
-    ----------
-    contraction : array-like of shape (n_steps,)
-        Lipschitz constants, >= 0; scalars are broadcast.
-    sensitivity : array-like of shape (n_steps,)
-        How far one record moves the step, >= 0: 0 where the record is absent.
-    noise_std : array-like of shape (n_steps,)
-        Standard deviation of the noise per coordinate, >= 0.
-    diameter : float, default=None
-        Diameter of the convex set that every step projects onto.
-
-    Returns
-    -------
-    mu : float
-        ``inf`` where sensitivity is left after the last noise.
-
-    Raises
-    ------
-    ValueError
-        If a number is negative or not finite.
-
-    References
-    ----------
-    J. Bok, W. Su, J. Altschuler (2024), Shifted interpolation for differential privacy.
-
-    Examples
-    --------
-    >>> from skdpdyn.privacy import last_iterate_mu
-    >>> mu = last_iterate_mu([0.9, 0.8, 1, 0.95, 0.7], [1, 0, 0.5, 0, 0.25], [1, 2, 0.5, 1, 1.5])
-    >>> round(mu, 8)
-    0.5033524
-    """
-    steps = {"contraction": contraction, "sensitivity": sensitivity, "noise_std": noise_std}
-    for name, values in steps.items():
-        try:
-            steps[name] = np.atleast_1d(np.asarray(values, dtype=float))
-        except (TypeError, ValueError, OverflowError):
-            steps[name] = np.array([math.nan])
-        if steps[name].ndim != 1 or not (
-            steps[name].size and np.all((steps[name] >= 0) & np.isfinite(steps[name]))
-        ):
-            raise ValueError(f"{name} must hold one finite number >= 0 for each step")
-    if len({values.size for values in steps.values()} - {1}) > 1:
-        sizes = ", ".join(f"{name} of {values.size}" for name, values in steps.items())
-        raise ValueError(f"{sizes} steps: they must be of the same length")
-    if diameter is not None:
-        diameter = checked_number(
-            diameter, "diameter", lambda x: 0 <= x < math.inf, "a finite number >= 0"
-        )
-    contraction, sensitivity, noise_std = np.broadcast_arrays(*steps.values())
-    with np.errstate(divide="ignore"):
-        return _schedule_mu(np.log(contraction), sensitivity, noise_std, diameter)
-
-
 def _log_contraction(step_size: Floats, strong_convexity: float, smoothness: float) -> Array:
     """Return the log of a step's contraction factor, exact for tiny steps."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -405,10 +339,18 @@ def _from_anywhere(
     return shift / (noise_std * math.sqrt(noise))
 
 
-def _schedule_mu(
+def schedule_mu(
     log_contraction: Array, sensitivity: Array, noise_std: Array, diameter: float | None
 ) -> float:
-    """Return mu of any schedule, in log space, where products of contractions cannot underflow."""
+    """Return mu of any schedule, in log space, where products of contractions cannot underflow.
+
+    Step k maps theta to Proj(phi_k(theta) + N(0, noise_std[k]^2 I)), where phi_k is Lipschitz with
+    constant exp(log_contraction[k]) and one record moves phi_k by at most sensitivity[k]. With P_k
+    the product of the contractions after step k, mu^2 is the least energy sum (a_k /
+    noise_std[k])^2 over all shifts. That is the energy of the isotonic (nondecreasing) regression
+    of P_k sensitivity[k] / (P_k noise_std[k])^2 with weights (P_k noise_std[k])^2. ``diameter`` is
+    that of the convex set that every step projects onto.
+    """
     forgotten = np.flatnonzero(np.isneginf(log_contraction))
     if forgotten.size:  # a contraction of 0 forgets all earlier steps
         first = forgotten[-1]
