@@ -810,29 +810,36 @@ def test_labels_of_text_are_taken_from_the_target_which_leaks():
             lambda raw, rng: np.digitize(raw + rng.logistic(size=len(raw)), [-1, 1]),
         ),
         (PrivatePoissonRegressor(), lambda raw, rng: rng.poisson(np.exp(raw / 2))),
-        (PrivateRidge(), lambda raw, rng: 30 * raw + rng.normal(size=len(raw))),
+        (PrivateRidge(), lambda raw, rng: 30 * raw + 20 * rng.normal(size=len(raw))),
     ],
     ids=lambda one: type(one).__name__,
 )
 def test_a_table_buys_what_it_is_not_given(model, target):
-    """Within one budget, and widths are those of a table that is given it. Failure probability
-    below 1e-6: 6 deviations.
+    """Within one budget, and widths are those of a table that is given it, in the median of five
+    seeds: one in ten limits of residuals is an octave higher. Failure probability of what has no
+    seed below 1e-6: 6 deviations.
     """
     rng = np.random.default_rng(0)
     rows = rng.uniform(-1, 1, (40_000, 2)) * [1, 1000]
     y = target(rows @ [2, -1e-3], rng)
     fact = model.family.targets.parameter
-    fitted, bought = private_regression(model, rows, y, epsilon=1.0)
+    table = partial(private_regression, model, rows, y, epsilon=1.0)
+    fitted, bought = table()
     public = {"bounds": {0: (-1, 1), 1: (-1000, 1000)}, fact: getattr(fitted, f"{fact}_")}
-    _, given = private_regression(model, rows, y, epsilon=1.0, **public)
+    _, given = table(**public)
     assert fitted.leaks_ == ()
     assert fitted.epsilon_ == pytest.approx(1.0, rel=1e-8)
     assert fitted.bought_.keys() == {fact, "bounds"}
     lines = fitted.privacy_report().as_dict()["assumed"]
     assert any("bounds: bought for" in line for line in lines["bought, or released before"])
     assert not any("bounds" in line for line in lines["public"])
-    assert np.all(bought.bse < 1.15 * given.bse)
     assert np.all(np.abs(bought.params - given.params) < 6 * np.hypot(bought.bse, given.bse))
+    with pytest.warns(PrivacyLeakWarning, match="random_state"):
+        widths = [
+            table(random_state=seed)[1].bse / table(random_state=seed, **public)[1].bse
+            for seed in range(5)
+        ]
+    assert np.all(np.median(widths, axis=0) < 1.15)
 
 
 def test_a_table_buys_what_a_declaration_leaves_out():

@@ -675,7 +675,8 @@ class Scoring:
         with one_blas_thread():
             values, vectors = np.linalg.eigh(matrix[:size, :size] - along @ matrix[size:, :size])
             scales = np.maximum(values, 0) + curvature.noise_norm
-            scales += (doubt * scales.mean()) ** 2 / scales**3  # a power for how far rows are
+            far = 2 * (scales.mean() / scales) ** 2  # of the farthest rows, as a rule
+            scales *= np.hypot(1, doubt * far / scales)
             slopes = vectors @ ((vectors.T @ (gradient[:size] - along @ gradient[size:])) / scales)
         return np.append(slopes, gradient[size:] / of_constant - along.T @ slopes)
 
