@@ -26,7 +26,7 @@ from skdpdyn.privacy import (
     last_iterate,
     tightest,
 )
-from skdpdyn.privacy.accountants.last_iterate import _position_mus, _schedule_mu
+from skdpdyn.privacy.accountants.last_iterate import _position_mus, schedule_mu
 from skdpdyn.solvers import NoisySGD, runs
 
 REPLACE_ONE, ADD_REMOVE = Adjacency
@@ -550,7 +550,7 @@ def test_places_are_accounted_like_any_schedule(seed):
     mus = _position_mus(log_contraction, sensitivity, noise_std, diameter, n_batches, places)
     at = [np.where(np.arange(n_steps) % n_batches == j - 1, sensitivity, 0.0) for j in places]
     np.testing.assert_allclose(
-        mus, [_schedule_mu(log_contraction, own, noise_std, diameter) for own in at], rtol=1e-9
+        mus, [schedule_mu(log_contraction, own, noise_std, diameter) for own in at], rtol=1e-9
     )
 
 
