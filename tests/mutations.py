@@ -1177,7 +1177,13 @@ MUTATIONS = [
         "levels are named by what other records hold",
         "if not set(map(type, cells)) <= _PLAIN_TYPES:",
         "if not cells:",
-        "tests/test_additive.py -k cell",
+        "tests/test_additive.py -k a_cell_depends",
+    ),
+    Mutation(
+        "cells that are equal have one name",
+        "cells, map(str, cells), strict=True))",
+        "cells, map(type, cells), strict=True))",
+        "tests/test_additive.py -k a_cell_depends",
     ),
     Mutation(
         "noise of cells that nobody is in is told",

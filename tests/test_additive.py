@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -464,6 +465,16 @@ def test_a_cell_depends_on_nothing_but_the_value():
     assert column.levels == other.levels == (1, 7, "True", "b")
     assert codes.tolist() == [0] * len(whole) + [4] * len(none) + [5, 3, 1, 2]
     assert reverse.tolist() == codes.tolist()[::-1]
+    in_october = datetime(2022, 10, 30, 2, tzinfo=ZoneInfo("Europe/Berlin"))
+    twice = [in_october, in_october.replace(fold=1)]
+    digits = [Fraction(10**9999), Fraction(10**9999)]
+    for equal in (twice, [pd.Interval(1, 2), pd.Interval(1.0, 2.0)], [1, complex(1)], digits):
+        assert equal[0] == equal[1]
+        cells = np.empty(2, dtype=object)
+        cells[:] = equal
+        of_equal, codes = levels_in(cells)
+        named = (*of_equal.levels, ())
+        assert [named[code] for code in codes] == [key_of(value) for value in equal]
     unused = pd.Series(pd.Categorical(["z"], ["a", "z"]))
     assert levels_in(unused)[0].levels == ("z",)
     codes = Levels((1, "b")).codes(values)  # text of a flag is the number, where none is public

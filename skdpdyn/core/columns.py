@@ -569,14 +569,15 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
 def _apart(cells):
     """See `apart`, of a list."""
     keys = cells
-    if not set(map(type, cells)) <= _PLAIN_TYPES:
-        keys = list(zip(map(type, cells), cells, strict=True))
     try:
+        if not set(map(type, cells)) <= _PLAIN_TYPES:
+            # an hour that a clock shows twice equals itself, and intervals those of other numbers
+            keys = list(zip(map(type, cells), cells, map(str, cells), strict=True))
         places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    except TypeError:  # a cell has no hash
+    except (TypeError, ValueError):  # a cell has no hash, or too many digits
         return cells, np.arange(len(cells))
     of_cells = np.fromiter(map(places.__getitem__, keys), np.intp, len(cells))
-    return list(places) if keys is cells else [cell for _, cell in places], of_cells
+    return list(places) if keys is cells else [cell for _, cell, _ in places], of_cells
 
 
 def _apart_in_arrow(values):
