@@ -331,10 +331,10 @@ MUTATIONS = [
         "tests/test_sealed.py -k 'octaves and dense'",
     ),
     Mutation(
-        "a cell of a large one is counted at both ends",
-        "once = ~(found.alike[:, None] & [False, True])",
-        "once = True",
-        "tests/test_ranges.py -k split",
+        "counts of ranges that are measured again are exact",
+        "again = counts.reshape(noisy.shape) / std",
+        "again = of_cells._Sealed__value.reshape(noisy.shape) / std",
+        "tests/test_spent.py -k 'near and none_split'",
     ),
     Mutation(
         "a record that is replaced moves one count",
@@ -355,10 +355,10 @@ MUTATIONS = [
         "tests/test_spent.py -k search",
     ),
     Mutation(
-        "the share of a fact is taken from that of the map of rows",
-        "if name not in spent:  # counts that told classes serve for them, too",
-        "if True:",
-        "tests/test_declare.py -k beside",
+        "facts that are bought leave all of the budget to training",
+        "left = 1 - total_of([*request.facts.spent.values(), *shares.values()])",
+        "left = 1 - total_of(shares.values())",
+        "tests/test_declare.py -k without_a_word",
     ),
     Mutation(
         "a report calls bought labels public",
