@@ -1187,8 +1187,8 @@ MUTATIONS = [
     ),
     Mutation(
         "noise of cells that nobody is in is told",
-        "of_noise = np.where(is_empty, 0.0,",
-        "of_noise = np.where(is_empty, 1.0,",
+        "unlisted = np.where(is_empty, 0.0, of_noise * shown)",
+        "unlisted = of_noise",
         "tests/test_additive.py -k nobody",
     ),
     Mutation(

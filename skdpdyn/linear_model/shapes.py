@@ -19,6 +19,8 @@ from skdpdyn.training.conditioning import moments_of
 
 _SEEN = 3.0  # deviations of noise from which on records are in a cell
 _LIKE_EMPTY = 0.75  # part of a column's largest noise that cells without records have
+_RARE = 0.1  # part of the usual share of a level: of rare ones
+_HIDDEN_PRIOR = 0.5  # prior deviation of levels that nobody shows, though rare ones may be hidden
 _N_CURVATURES = 200  # at which the noise of training is looked at
 _N_POINTS = 32  # of a pair's grid, in each direction
 _USUAL_BEND = 0.3  # part of the curvature of counts that steps allow for
@@ -113,10 +115,13 @@ def kept_parts(model: Any) -> np.ndarray:
 
     Numbers of levels, and of missing values, have a prior deviation of about 1 on the scale of raw
     predictions: they are multiplied by 1 / (1 + e^2), e the noise that training brought. Where the
-    released mean shows nobody in a cell, and its noise is about that of cells without records, 0.
-    Gaps, and levels that no list names, are kept in proportion to the records shown, up to all from
-    three deviations of their noise on: nobody says that there are any. Of counts, and of quantiles,
-    listed levels are kept: D^2 of Swedish claims is .04 less where these are shrunk.
+    released mean shows nobody in a cell, and its noise is about that of cells without records, a
+    listed level has half of that deviation, or 0 where a level with a tenth of the usual share
+    would show: with 0 in all of them R^2 of diamonds is .029 less at epsilon 0.1, that of Swedish
+    claims .045 at 0.3. Gaps, and levels that no list names, are 0 there, and elsewhere kept in
+    proportion to the records shown, up to all from three deviations of their noise on: nobody says
+    that there are any. Of counts, and of quantiles, listed levels are kept: D^2 of Swedish claims
+    is .04 less where these are shrunk.
     """
     expansion = model.expansion_
     kept = np.ones(expansion.n_cells)
@@ -138,10 +143,15 @@ def kept_parts(model: Any) -> np.ndarray:
         is_empty = mean[part][first - n_cells :] < _SEEN * std
         is_empty &= error[first:] > _LIKE_EMPTY * error.max()
         cells = slice(expansion.starts[j] + first, expansion.starts[j + 1])
-        of_noise = np.where(is_empty, 0.0, 1 / (1 + error[first:] ** 2))
+        of_noise = 1 / (1 + error[first:] ** 2)
+        of_hidden = 1 / (1 + (error[first:] / _HIDDEN_PRIOR) ** 2)
+        if _RARE / (n_cells - first) > _SEEN * std:
+            of_hidden = 0.0
+        of_levels = np.where(is_empty, of_hidden, of_noise)
         shown = np.clip(mean[part][first - n_cells :] / (_SEEN * std), 0.0, 1.0)
-        listed = of_noise if scale[1] else 1.0
-        kept[cells] = np.where(expansion.unlisted[cells], of_noise * shown, listed)
+        listed = of_levels if scale[1] else 1.0
+        unlisted = np.where(is_empty, 0.0, of_noise * shown)
+        kept[cells] = np.where(expansion.unlisted[cells], unlisted, listed)
     return kept
 
 
