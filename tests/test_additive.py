@@ -389,7 +389,7 @@ def test_a_graph_predicts_the_same(n_classes):
 def test_a_refusal_quotes_no_record():
     class Secret:
         def __hash__(self):
-            raise ValueError("secret")
+            raise RuntimeError("secret")
 
     frame = FRAME.assign(ward=[Secret(), *FRAME["ward"][1:]])
     with pytest.raises(ValueError, match="its text is left out") as caught:
