@@ -1541,6 +1541,18 @@ MUTATIONS = [
         "tests/test_noisy_gd.py -k facts_of_another",
     ),
     Mutation(
+        "a run believes what its record says that rounding costs",
+        '"rounding": lambda mu: mu >= course.rounding(objective),',
+        '"rounding": lambda mu: mu >= 0,',
+        "tests/test_noisy_gd.py -k pays_for",
+    ),
+    Mutation(
+        "a map of rows rounds more than the record of a run pays for",
+        "if not (course.is_exact or rows.map is None or rows.map.spread <= objective.spread):",
+        "if not (course.is_exact or rows.map is None or rows.map.spread < math.inf):",
+        "tests/test_noisy_gd.py -k pays_for",
+    ),
+    Mutation(
         "the noise of steps on all rows is over what the record says",
         "record.step_size * objective.sensitivity(record.adjacency) * record.noise_multiplier",
         "record.step_size * 0.5 * record.sensitivity * record.noise_multiplier",

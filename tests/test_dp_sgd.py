@@ -30,6 +30,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.calibration import NUMERICAL_SLACK
 from skdpdyn.privacy.schedules import curvature_aware_time
 from skdpdyn.solvers import DPSGD
+from skdpdyn.solvers.runs import paid
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "bound": "tightest"}
 each_adjacency = pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -90,6 +91,7 @@ def test_an_empty_batch_adds_its_noise_and_the_divisor_is_public():
     run = {"noise_multiplier": 0.5, "n_steps": 1, "step_size": 2.0}
     record = poisson(sampling_probability=1e-9, **run)
     rows = LocalRows(np.ones((10, 2000)), np.zeros(10))
+    record = paid(record, objective)
     theta = DPSGD().solve(objective, record, rows, generator=generator())
     assert np.std(theta) == pytest.approx(2.0 * 0.5 * 0.4 / 1e-8, rel=0.1)
 
@@ -102,6 +104,7 @@ def test_realised_batches_are_the_records(q, adjacency):
     run = {"noise_multiplier": 1e-9, "n_steps": 1, "adjacency": adjacency, "step_size": 1.0}
     record = poisson(sampling_probability=q, **run)
     rows = LocalRows(sparse.eye_array(20_000, format="csr"), np.ones(20_000))
+    record = paid(record, objective)
     theta = DPSGD().solve(objective, record, rows, generator=generator())
     moved = theta > 1e-6
     # clipped, and divided by what is public

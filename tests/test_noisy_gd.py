@@ -1,6 +1,7 @@
 """Noisy gradient descent does what its record says: against numpy and theory."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from spending import spent
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.objective import Objective
 from skdpdyn.data.local import LocalRows
+from skdpdyn.data.row_map import RowMap
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.privacy import (
     ACCOUNTANTS,
@@ -25,6 +27,7 @@ from skdpdyn.privacy import (
 from skdpdyn.privacy.guarantees import gdp_mu
 from skdpdyn.privacy.schedules import cooled_time_factor, curvature_aware_time, largest_step_size
 from skdpdyn.solvers import NoisyGD, steps
+from skdpdyn.solvers.runs import paid
 
 REPLACE_ONE = Adjacency.REPLACE_ONE
 
@@ -47,6 +50,7 @@ def record(objective, n_steps=3, noise_multiplier=1e-3, step_size=0.5, radius=No
 
 
 def solved(objective, mechanism, X, y, seed=0):
+    mechanism = paid(mechanism, objective)
     return NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(seed))
 
 
@@ -66,6 +70,23 @@ def test_a_run_refuses_facts_of_another_problem(wrong):
     mechanism = replace(record(objective), **wrong)
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}=.* is not that of the problem"):
         solved(objective, mechanism, X, y)
+
+
+def test_a_run_refuses_to_round_more_than_its_record_pays_for():
+    X, y = rows()
+    objective = problem(logistic, X, alpha=0.2, spread=10.0)
+    mechanism = paid(record(objective), objective)
+    for spread, rounding, message in (
+        (9.0, 0.99 * mechanism.rounding, "rounding=.* is not that of the problem"),
+        (11.0, mechanism.rounding, "map of rows rounds more"),
+        (9.0, mechanism.rounding, None),
+    ):
+        row_map = RowMap(np.zeros(X.shape[1]), np.ones(X.shape[1]), norm=1 / spread, radius=1.0)
+        assert row_map.spread == pytest.approx(spread)
+        given = LocalRows(X, y, map=row_map)
+        claimed = replace(mechanism, rounding=rounding)
+        with nullcontext() if message is None else pytest.raises(ValueError, match=message):
+            NoisyGD().solve(objective, claimed, given, generator=generator())
 
 
 def by_numpy(objective, mechanism, X, y, rng):

@@ -143,8 +143,8 @@ def run(
     -------
     theta : ndarray of shape (n_parameters,)
     """
-    _check_facts(record, objective)
     course = _course(record, objective)
+    _check_facts(record, objective, course, rows)
     batches = None if course.batches is None else course.batches(generator)
     steps = course.steps(objective)
     if course.is_hidden:
@@ -156,8 +156,11 @@ def run(
     return descend(problem, rows, steps, generator, batches=batches, start=start, progress=progress)
 
 
-def _check_facts(record, objective):
-    """Refuse a record with facts that the problem does not have: what it costs rests on them."""
+def _check_facts(record, objective, course, rows):
+    """Refuse a record with facts that the problem does not have: what it costs rests on them.
+
+    Where not every noise is exact, rows are mapped so that they round no more than it pays for.
+    """
     size = getattr(record, "batch_size", None)
     facts = {
         "n_samples": lambda number: number == objective.n_samples,
@@ -165,11 +168,14 @@ def _check_facts(record, objective):
         "sensitivity": lambda moved: moved >= objective.sensitivity(record.adjacency, size),
         "strong_convexity": lambda least: least <= objective.strong_convexity,
         "smoothness": lambda most: most >= (objective.smoothness or math.inf),
+        "rounding": lambda mu: mu >= course.rounding(objective),
     }
     for name, holds in facts.items():
         value = getattr(record, name, None)
         if value is not None and not holds(value):
             raise ValueError(f"{name}={value!r} of the record is not that of the problem")
+    if not (course.is_exact or rows.map is None or rows.map.spread <= objective.spread):
+        raise ValueError("the map of rows rounds more than the record of the run pays for")
 
 
 def _course(record, objective):
