@@ -119,7 +119,6 @@ def rounding_mu(
     lipschitz: float = 1.0,
     n_summed: float,
     repeats: float = 1.0,
-    growth: float = 1.0,
 ) -> float:
     """Return mu_r of the module's theorem, the cost of the roundings of all steps.
 
@@ -141,9 +140,6 @@ def rounding_mu(
     repeats : float, default=1.0
         Most records in a step over its public divisor: more than 1 of Poisson batches, see
         `largest_batch`.
-    growth : float, default=1.0
-        How much more the sums of mapped rows may round than those of other rows, see
-        `skdpdyn.data.local.LocalRows.growth`.
 
     Returns
     -------
@@ -152,9 +148,7 @@ def rounding_mu(
     step_size = np.asarray(step_size, dtype=float)
     noise_std = np.asarray(noise_std, dtype=float)
     size = math.sqrt(objective.n_parameters)
-    gradient = (
-        repeats * growth * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
-    )
+    gradient = repeats * objective.gradient_rounding(radius, objective.n_features + 2, n_summed)
     moved = (
         step_size * (repeats * objective.lipschitz + objective.alpha * radius)
         + _LARGEST_NORMAL * size * noise_std
