@@ -310,13 +310,11 @@ def shares_of_scoring(
     """Return the shares of scoring within the part ``left`` of mu^2."""
     parts = dict(likelihood.start_shares) if intercept else {}
     last = len(likelihood.gradients) - 1
+    cuts = LOOK_SHARES | {last: MEASURED_CUT_SHARE if likelihood.measures else CUT_SHARE}
     for k, gradient in enumerate(likelihood.gradients):
         if likelihood.limits:
-            cut = MEASURED_CUT_SHARE if likelihood.measures and k == last else CUT_SHARE
-            parts |= {
-                LIMIT.format(k): Share(LIMIT_SHARE, SEARCH_RELEASES),
-                CUT.format(k): Share(LOOK_SHARES.get(k, cut)),
-            }
+            parts |= {LIMIT.format(k): Share(LIMIT_SHARE, SEARCH_RELEASES)}
+            parts |= {CUT.format(k): Share(cuts[k])} if k in cuts else {}
         parts |= {GRADIENT.format(k): Share(gradient)}
         parts |= {
             CURVATURE.format(k): Share(curvature) for curvature in likelihood.curvatures[k : k + 1]
@@ -630,7 +628,7 @@ class Scoring:
         )
 
     def _limited(self, k, distances, limit):
-        """Return the limit, no less than before, and buy the sum of residuals beyond it."""
+        """Return the limit, no less than before, and buy what is beyond where that has a share."""
         name = CUT.format(k)
         tally = self.scored.tally
         if k in LOOK_SHARES:
@@ -646,6 +644,8 @@ class Scoring:
             self.least_limit = raised if raised > limit else 0.0
             return raised
         limit = min(max(limit, self.least_limit), self.likelihood.largest)
+        if name not in self.spending.shares:
+            return limit
         counted, std = self.spending.release(name, tally.sum(distances > limit))
         cut = counted / self.rows.mass
         self.cut = min(max(cut, 0.0), 1.0)
