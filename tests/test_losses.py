@@ -179,6 +179,7 @@ def test_what_makes_no_loss_is_refused():
 
 
 @law
+@pytest.mark.every_case
 def test_constants_are_suprema(loss, targets):
     one = loss.n_outputs == 1
     (check_constants_of_one_output if one else check_constants_of_several_outputs)(loss, targets)
