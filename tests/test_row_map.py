@@ -170,6 +170,34 @@ def test_room_for_rounding_grows_with_the_parts_of_rows():
         rows[0].growth(problem(squared, 100, intercept_scaling=0.0))
 
 
+def test_the_spread_of_a_map_bounds_the_parts_of_rows():
+    """Products round by their sizes: whatever the signs of W, and where few of them mix."""
+    rng = np.random.default_rng(0)
+    signed = rng.choice([-1.0, 1.0], (D, D))
+    one_row = 0.1 * np.eye(D)
+    one_row[0] = 1.0
+    two_blocks = signed * (np.arange(D)[:, None] // 4 == np.arange(D) // 4)
+    two_blocks[4:] *= 2
+    length = RADIUS + np.linalg.norm(CENTRE)
+    for weights in (signed, one_row, one_row.T, two_blocks, np.eye(D)):
+        row_map = RowMap(CENTRE, weights, 0.5, RADIUS)
+        longest = np.linalg.norm(np.abs(weights), 2) * length / row_map.norm
+        assert longest <= row_map.spread <= 1.1 * longest
+
+
+def test_products_with_a_map_are_those_of_all_its_blocks():
+    """Also where features of a block are not side by side."""
+    rng = np.random.default_rng(0)
+    side = np.array([0, 1, 0, 1, 1, 0, 2])
+    row_map = RowMap(CENTRE, rng.normal(size=(D, D)) * (side[:, None] == side), 0.5, RADIUS)
+    assert [block.tolist() for block in row_map.blocks] == [[0, 2, 5], [1, 3, 4], [6]]
+    coef, sums = rng.normal(size=(2, 3, D))
+    offsets = rng.normal(size=3)
+    np.testing.assert_allclose(row_map.coefficients(coef), coef @ row_map.weights)
+    expected = (sums - np.outer(offsets, CENTRE)) @ row_map.weights.T
+    np.testing.assert_allclose(row_map.pull_back(sums, offsets), expected)
+
+
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs extended precision")
 @pytest.mark.parametrize("weights", [np.ones(D), FULL], ids=["diagonal", "full"])
 def test_the_rounding_of_a_certified_gradient_grows_with_the_parts_of_rows(weights):
