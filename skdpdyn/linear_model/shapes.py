@@ -20,7 +20,7 @@ from skdpdyn.training.conditioning import moments_of
 _SEEN = 3.0  # deviations of noise from which on records are in a cell
 _LIKE_EMPTY = 0.75  # part of a column's largest noise that cells without records have
 _RARE = 0.1  # part of the usual share of a level: of rare ones
-_HIDDEN_PRIOR = 0.5  # prior deviation of levels that nobody shows, though rare ones may be hidden
+_HIDDEN_PRIOR = 0.4  # prior deviation of levels that nobody shows, though rare ones may be hidden
 _N_CURVATURES = 200  # at which the noise of training is looked at
 _N_POINTS = 32  # of a pair's grid, in each direction
 _USUAL_BEND = 0.3  # part of the curvature of counts that steps allow for
@@ -116,7 +116,7 @@ def kept_parts(model: Any) -> np.ndarray:
     Numbers of levels, and of missing values, have a prior deviation of about 1 on the scale of raw
     predictions: they are multiplied by 1 / (1 + e^2), e the noise that training brought. Where the
     released mean shows nobody in a cell, and its noise is about that of cells without records, a
-    listed level has half of that deviation, or 0 where a level with a tenth of the usual share
+    listed level has 0.4 of that deviation, or 0 where a level with a tenth of the usual share
     would show: with 0 in all of them R^2 of diamonds is .029 less at epsilon 0.1, that of Swedish
     claims .045 at 0.3. Missing values, and levels that no list names, are 0 there, and elsewhere
     kept in proportion to the records shown, up to all from three deviations of their noise on:
