@@ -66,8 +66,10 @@ class AdditiveModel(PrivateLinearModel):
         The released preprocessing of the expanded rows.
     kept_parts_ : ndarray of shape (n_cells,)
         Shrinkage factor of each cell of the tables in predictions, in [0, 1]. It is below 1 for
-        categories and missing values that are rare according to released numbers, and 0 if released
-        numbers show no record with them.
+        categories and missing values that are rare according to released numbers. If released
+        numbers show no record, it is 0 for missing values, and for "other" beside a given list. A
+        listed category that noise hides is shrunk more, to 0 if even a rare one would show. Where
+        categories are bought, "other" is kept as a listed one is.
     chosen_pairs_ : tuple of (int, int) or None
         Column numbers of the pairs that were selected privately, the strongest pair first. None: no
         pairs were selected.
