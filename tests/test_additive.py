@@ -334,6 +334,11 @@ def test_curves_are_monotonic_where_they_are_asked_to_be():
         ({}, FRAME.assign(age=np.inf), "infinity"),
         ({"solver": "dp_sgd"}, FRAME, "cannot train an additive model"),
         ({"solver": "noisy_sgd", "categories": {"ward": "auto"}}, FRAME, "no Gaussian release"),
+        (
+            {"bound": "last_iterate", "categories": {"ward": "auto"}},
+            FRAME,
+            r"bound='last_iterate' .* no part of delta .* categories=",
+        ),
         ({"interactions": [("age", "age")]}, FRAME, "must be two columns"),
         ({"interactions": "some"}, FRAME, "interactions="),
         ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),

@@ -464,6 +464,11 @@ def test_a_cost_that_rests_on_facts_is_refused_before_they_are_bought():
     listener = Listener()
     with listened(listener), pytest.raises(ValueError, match="a candidate is no Gaussian release"):
         chosen.fit(*data(4000))
+    additive = PrivateGAMClassifier(bound="last_iterate", bounds=(-1, 1), classes=[0, 1])
+    chosen = PrivateSearchCV(additive, {"alpha": [0.01, 0.1]}, epsilon=3.0)
+    text = pd.DataFrame(X[:, :1], columns=["x"]).assign(ward="a")
+    with listened(listener), pytest.raises(ValueError, match="no part of delta to buy levels"):
+        chosen.fit(text, Y)
     assert not listener.calls
 
 

@@ -57,7 +57,7 @@ from skdpdyn.training.parameters import (
     weights_in_fit,
     weights_of,
 )
-from skdpdyn.training.plan import refuse_to_buy
+from skdpdyn.training.plan import check_levels, refuse_to_buy
 from skdpdyn.training.purchase import (
     Purchase,
     most_of_facts,
@@ -581,6 +581,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             mu = largest_mu(excess, mu)
             guarantees = costs(mu)
             mechanism = law.record(mu, guarantees)
+        check_levels(request)
         bound, guarantee = judge(mechanism, delta)
         score_of(self.scoring, facts)  # refuses other names
         return _SearchPlan(

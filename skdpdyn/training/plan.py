@@ -261,8 +261,18 @@ def _of_whole_budget(request: Request, guarantee: Guarantee) -> Guarantee:
     """
     if not (request.solver.gaussian and isinstance(guarantee, GaussianDP)):
         refuse_to_buy(request)
+    check_levels(request)
     budget = request.budget
     return GaussianDP(budget.mu, budget.adjacency, budget.failure)
+
+
+def check_levels(request: Request) -> None:
+    """Refuse to buy levels where no part of delta is reserved for their failure."""
+    if "categories" in request.facts.bought and not request.budget.reserved:
+        raise ValueError(
+            f"categories: {request.spent_by} leaves no part of delta to buy levels of text with. "
+            f"Pass {_GIVEN['categories']}; or use solver='auto' and bound='tightest'"
+        )
 
 
 def refuse_to_buy(request: Request, spender: str = "") -> NoReturn:
