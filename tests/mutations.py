@@ -1582,6 +1582,90 @@ MUTATIONS = [
         "[..., -1] if terms.ndim > 3 else terms @ np.ones(terms.shape[-1])\n\n\n_so_far = [0]",
         "tests/test_spent.py -k 'tie_with and curves'",
     ),
+    Mutation(
+        "squares left out are about the mean of the records",
+        "mean = float(matrix[-1] @ theta) / mass / self.constant",
+        "mean = float(np.mean(raw))",
+        "tests/test_each_row.py -k 'regression and numbers'",
+    ),
+    Mutation(
+        "the limit of squares left out follows from the records",
+        "limit = MOST_SQUARE * variance / mass",
+        "limit = MOST_SQUARE * float(np.var(raw))",
+        "tests/test_each_row.py -k 'regression and numbers'",
+    ),
+    Mutation(
+        "squares left out are cut nowhere",
+        "return self.tally.sum((1 - self._kept_weight) * numbers)",
+        "return Sealed(np.sum((1 - self._kept_weight) * numbers), 1.0, 1.0)",
+        "tests/test_spent.py -k 'near and numbers'",
+    ),
+    Mutation(
+        "squares of residuals are over their largest",
+        "squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)",
+        "limit = np.abs(terms).max()\n        squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)",
+        "tests/test_spent.py -k 'near and numbers'",
+    ),
+    Mutation(
+        "cells of residuals end at the largest of the records",
+        "math.ceil(2 * math.log2(self.likelihood.largest / limit))",
+        "math.ceil(2 * math.log2(distances.max() / limit + 1))",
+        "tests/test_spent.py -k 'near and numbers'",
+    ),
+    Mutation(
+        "the limit of a look is the largest residual",
+        "return residual_bound(first.plan.objective) if request.bounded else rules.LOOK_LIMIT",
+        "return float(np.abs(_residuals(first)).max())",
+        "tests/test_each_row.py -k looks",
+    ),
+    Mutation(
+        "curves before a look are trained for the whole budget",
+        "budget=request.budget.part(rules.FIRST_RUN_SHARE * ROUNDS_DOWN**2),",
+        "budget=request.budget,",
+        "tests/test_spent.py -k 'near and looks'",
+    ),
+    Mutation(
+        "training takes more than the shares of a rare class leave",
+        'left = 1 - total_of(spending.shares.values())\n        if not left > 0:\n            raise CalibrationError("parts',
+        'left = 1.02 - total_of(spending.shares.values())\n        if not left > 0:\n            raise CalibrationError("parts',
+        "tests/test_spent.py -k 'near and rare and GAM'",
+    ),
+    Mutation(
+        "the parts of a map of blocks are those of the first",
+        "np.abs(self.block(places)) for places in self.blocks]",
+        "np.abs(self.block(places)) for places in self.blocks[:1]]",
+        "tests/test_row_map.py -k spread_of",
+    ),
+    Mutation(
+        "parts of mapped rows cancel",
+        "sizes = [np.abs(self.block(places)) for places in self.blocks]",
+        "sizes = [self.block(places) for places in self.blocks]",
+        "tests/test_row_map.py -k spread_of",
+    ),
+    Mutation(
+        "gradients go back through one block of a map alone",
+        "for places in self.blocks:\n            of_coef",
+        "for places in self.blocks[:1]:\n            of_coef",
+        "tests/test_row_map.py -k all_its",
+    ),
+    Mutation(
+        "predictions go through one block of a map alone",
+        "for places in self.blocks:  # BLAS",
+        "for places in self.blocks[:1]:  # BLAS",
+        "tests/test_row_map.py -k all_its",
+    ),
+    Mutation(
+        "a residual counts in all cells up to its own",
+        "totals = [self._sum(terms * (places == k)) for k in range(size)]",
+        "totals = [self._sum(terms * (places >= k)) for k in range(size)]",
+        "tests/test_sealed.py -k 'place and record'",
+    ),
+    Mutation(
+        "rows of a person count one by one in a look",
+        "terms = terms if self.weight is None else terms * self.weight[:, None]\n",
+        "",
+        "tests/test_sealed.py -k 'tally and signed and person'",
+    ),
 ]
 
 
