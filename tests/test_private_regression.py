@@ -842,6 +842,28 @@ def test_a_table_buys_what_it_is_not_given(model, target):
     assert np.all(np.median(widths, axis=0) < 1.15)
 
 
+@pytest.mark.parametrize("bounds", ["auto", {"age": (18, 90), "v": (0, 2000)}])
+def test_missing_numbers_move_no_slope(bounds):
+    """What stands for them may be far from others: a slope was .001 in place of .05 then."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    age = rng.uniform(18, 90, n)
+    v = rng.normal(130, 20, n)
+    y = 0.06 * (age - 54) + 0.05 * (v - 130) + rng.normal(0, 2, n)
+    X = pd.DataFrame({"age": age, "v": np.where(rng.random(n) < 0.1, np.nan, v)})
+    model = PrivateRidge(target_bounds=(-20, 20))
+    off = []
+    for seed in range(8):
+        options = {"bounds": bounds, "missing": ["v"], "random_state": seed}
+        _, found = private_regression(model, X, y, epsilon=2.0, **options)
+        assert list(found.names) == ["age", "v", "v: missing", "intercept"]
+        off.append((found.params - [0.06, 0.05, 0.0, np.nan])[:2] / found.bse[:2])
+    off = np.abs(off)[np.isfinite(off)]
+    assert off.size > (12 if bounds == "auto" else 6)
+    assert np.mean(off < 2) > 0.8
+    assert off.max() < 6
+
+
 def test_a_table_buys_what_a_declaration_leaves_out():
     """Missing cells count in no range, and their numbers are the middle of what was bought."""
     rng = np.random.default_rng(1)

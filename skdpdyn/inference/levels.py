@@ -11,6 +11,7 @@ import numpy as np
 
 from skdpdyn.core.columns import OBJECTS, TEXT, Frame, numbers_in
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, bounds_by_column
+from skdpdyn.core.rules import ROOM_OF_TABLES
 from skdpdyn.data.coded import Coded
 from skdpdyn.privacy.checks import is_auto, quoted
 from skdpdyn.training.additive import (
@@ -21,6 +22,7 @@ from skdpdyn.training.additive import (
     public_levels,
 )
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
+from skdpdyn.training.ranges import middle_of_seen
 
 COUNTS_OF_LEVELS = "counts of levels"
 LEVELS_SHARE = 0.03
@@ -129,6 +131,15 @@ class TableCells:
         """Columns of levels, of which some may be open."""
         return self.table.columns[len(self.names) :]
 
+    def filled(self, bounds: np.ndarray) -> np.ndarray:
+        """Return what stands for missing numbers of each column: the middle of its bounds.
+
+        Where they are bought, the middle of the range that was seen, for it is near most numbers.
+        """
+        columns = self.table.columns[: len(self.names)]
+        rooms = [ROOM_OF_TABLES if is_open(column) else 1.0 for column in columns]
+        return np.array(list(map(middle_of_seen, bounds.tolist(), rooms)))
+
     def coded(self, columns: tuple[Any, ...]) -> Coded:
         """Return the cells of the columns of levels, of all of which the facts are known."""
         first = len(self.names)
@@ -190,9 +201,12 @@ def _told(
     Levels with less than ``least`` of the records are pooled. Where noise of a cell, ``seen``,
     hides them all together, they count as the reference, which names them: too few records to move
     other coefficients by more than noise does. A column of which nothing else is told has a dummy
-    of no cell.
+    of no cell. Missing numbers always have a dummy: what stands for them may be far from the
+    others, so that few of them move a slope by a lot.
     """
     labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
+    if column.levels == (KNOWN,):
+        return labels[0], {labels[-1]: [len(labels) - 1]}
     reference = int(np.argmax(parts))
     is_frequent = parts >= least
     dummies = {labels[k]: [k] for k in np.flatnonzero(is_frequent).tolist() if k != reference}

@@ -176,7 +176,8 @@ PrivateRidge
     missing : sequence, default=()
         Numeric columns of a frame X with missing values. Each gets a dummy variable "missing",
         whose coefficient is estimated unless missing values are too rare. The missing values are
-        replaced by the midpoint of the bounds.
+        replaced by the midpoint of the bounds. If the bounds are bought and one of them is 0, they
+        are replaced by a sixteenth of the other bound, which is closer to most values.
     interactions : sequence of pairs, default=()
         Pairs of columns, by number or name, whose products are added as columns. For a categorical
         column, there is a product for each dummy variable. The returned model takes these columns.
@@ -576,7 +577,8 @@ class Columns:
             levels, codes = self._buy_levels(rows, reading, facts, spending)
             names = [*self.cells.names]
             missing = self._used(reading)[:, : len(bounds)]
-            numbers = np.where(missing > 0, bounds.mean(axis=1), rows.X[:, : len(bounds)])
+            filled = self.cells.filled(bounds)
+            numbers = np.where(missing > 0, filled, rows.X[:, : len(bounds)])
         splines = {j: knots.spline(*bounds[j].tolist()) for j, knots in self.knots.items()}
         rows.X, bounds, spans = spread(numbers, bounds, splines)
         places = dict(zip(names, spans, strict=True))

@@ -101,6 +101,19 @@ def widened(pair: Sequence[float], room: float) -> tuple[float, float]:
     return low, min(high + more, largest) if high else high
 
 
+def middle_of_seen(pair: Sequence[float], room: float) -> float:
+    """Return the middle of the range that `widened` has made so many times as wide.
+
+    Examples
+    --------
+    >>> from skdpdyn.training.ranges import middle_of_seen
+    >>> middle_of_seen((0.0, 128.0), 8.0), middle_of_seen((80.0, 120.0), 2.0)
+    (8.0, 100.0)
+    """
+    low, high = pair
+    return (low + high) / (2 * room if 0 in (low, high) else 2)
+
+
 def _found(octaves, parts, spending, n_records, power, names, of_targets):
     """Buy both releases, and return the ranges that they show; NaN for 0 alone."""
     false = _FALSE_OF_TARGETS if of_targets else _FALSE
