@@ -77,7 +77,7 @@ def test_a_run_refuses_to_round_more_than_its_record_pays_for():
     objective = problem(logistic, X, alpha=0.2, spread=10.0)
     mechanism = paid(record(objective), objective)
     for spread, rounding, message in (
-        (9.0, 0.99 * mechanism.rounding, "rounding=.* is not that of the problem"),
+        (9.0, 0.99 * mechanism.rounding, "rounding=.* is not that of the problem; .*paid"),
         (11.0, mechanism.rounding, "map of rows rounds more"),
         (9.0, mechanism.rounding, None),
     ):

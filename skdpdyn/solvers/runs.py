@@ -173,7 +173,8 @@ def _check_facts(record, objective, course, rows):
     for name, holds in facts.items():
         value = getattr(record, name, None)
         if value is not None and not holds(value):
-            raise ValueError(f"{name}={value!r} of the record is not that of the problem")
+            hint = "; see skdpdyn.solvers.runs.paid" * (name == "rounding")
+            raise ValueError(f"{name}={value!r} of the record is not that of the problem{hint}")
     if not (course.is_exact or rows.map is None or rows.map.spread <= objective.spread):
         raise ValueError("the map of rows rounds more than the record of the run pays for")
 
