@@ -1548,8 +1548,14 @@ MUTATIONS = [
     ),
     Mutation(
         "a map of rows rounds more than the record of a run pays for",
-        "if not (course.is_exact or rows.map is None or rows.map.spread <= objective.spread):",
-        "if not (course.is_exact or rows.map is None or rows.map.spread < math.inf):",
+        "if not (rows.map is None or rows.map.spread <= objective.spread):",
+        "if not (rows.map is None or rows.map.spread < math.inf):",
+        "tests/test_noisy_gd.py -k pays_for",
+    ),
+    Mutation(
+        "a start is longer than the rounding of a run pays for",
+        "if not (start is None or np.linalg.norm(start) <= objective.start_norm):",
+        "if not (start is None or np.linalg.norm(start) < math.inf):",
         "tests/test_noisy_gd.py -k pays_for",
     ),
     Mutation(
@@ -1603,7 +1609,8 @@ MUTATIONS = [
     Mutation(
         "squares of residuals are over their largest",
         "squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)",
-        "limit = np.abs(terms).max()\n        squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)",
+        "limit = np.abs(terms).max()\n"
+        "        squares = self.scored.tally.sum((terms[:, 0] / limit) ** 2)",
         "tests/test_spent.py -k 'near and numbers'",
     ),
     Mutation(
@@ -1626,8 +1633,10 @@ MUTATIONS = [
     ),
     Mutation(
         "training takes more than the shares of a rare class leave",
-        'left = 1 - total_of(spending.shares.values())\n        if not left > 0:\n            raise CalibrationError("parts',
-        'left = 1.02 - total_of(spending.shares.values())\n        if not left > 0:\n            raise CalibrationError("parts',
+        "left = 1 - total_of(spending.shares.values())\n        if not left > 0:\n"
+        '            raise CalibrationError("parts',
+        "left = 1.02 - total_of(spending.shares.values())\n        if not left > 0:\n"
+        '            raise CalibrationError("parts',
         "tests/test_spent.py -k 'near and rare and GAM'",
     ),
     Mutation(

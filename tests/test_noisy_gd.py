@@ -87,6 +87,9 @@ def test_a_run_refuses_to_round_more_than_its_record_pays_for():
         claimed = replace(mechanism, rounding=rounding)
         with nullcontext() if message is None else pytest.raises(ValueError, match=message):
             NoisyGD().solve(objective, claimed, given, generator=generator())
+    far = np.full(objective.n_parameters, 0.1)
+    with pytest.raises(ValueError, match="longer than start_norm"):
+        NoisyGD().solve(objective, mechanism, LocalRows(X, y), generator=generator(), start=far)
 
 
 def by_numpy(objective, mechanism, X, y, rng):

@@ -144,7 +144,9 @@ def run(
     theta : ndarray of shape (n_parameters,)
     """
     course = _course(record, objective)
-    _check_facts(record, objective, course, rows)
+    _check_facts(record, objective, course)
+    if not course.is_exact:
+        _check_rounding(objective, rows, start)
     batches = None if course.batches is None else course.batches(generator)
     steps = course.steps(objective)
     if course.is_hidden:
@@ -156,11 +158,8 @@ def run(
     return descend(problem, rows, steps, generator, batches=batches, start=start, progress=progress)
 
 
-def _check_facts(record, objective, course, rows):
-    """Refuse a record with facts that the problem does not have: what it costs rests on them.
-
-    Where not every noise is exact, rows are mapped so that they round no more than it pays for.
-    """
+def _check_facts(record, objective, course):
+    """Refuse a record with facts that the problem does not have: what it costs rests on them."""
     size = getattr(record, "batch_size", None)
     facts = {
         "n_samples": lambda number: number == objective.n_samples,
@@ -175,8 +174,14 @@ def _check_facts(record, objective, course, rows):
         if value is not None and not holds(value):
             hint = "; see skdpdyn.solvers.runs.paid" * (name == "rounding")
             raise ValueError(f"{name}={value!r} of the record is not that of the problem{hint}")
-    if not (course.is_exact or rows.map is None or rows.map.spread <= objective.spread):
+
+
+def _check_rounding(objective, rows, start):
+    """Refuse a map of rows, and a start, with which steps round more than their record pays for."""
+    if not (rows.map is None or rows.map.spread <= objective.spread):
         raise ValueError("the map of rows rounds more than the record of the run pays for")
+    if not (start is None or np.linalg.norm(start) <= objective.start_norm):
+        raise ValueError("the start is longer than start_norm, for which the record pays")
 
 
 def _course(record, objective):
