@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from skdpdyn import PrivateGAMClassifier, PrivateGAMRegressor, PrivateLogisticRegression
 from skdpdyn.core import rules
-from skdpdyn.core.columns import key_of
+from skdpdyn.core.columns import key_of, numbers_in
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, levels_in
 from skdpdyn.core.losses import logistic, softmax
 from skdpdyn.core.noise import generators
@@ -392,15 +392,45 @@ def test_a_graph_predicts_the_same(n_classes):
 
 
 def test_a_refusal_quotes_no_record():
-    class Secret:
-        def __hash__(self):
+    class Table(pd.DataFrame):
+        def items(self):
             raise RuntimeError("secret")
 
-    frame = FRAME.assign(ward=[Secret(), *FRAME["ward"][1:]])
     with pytest.raises(ValueError, match="its text is left out") as caught:
-        clone(GAM).fit(frame, Y)
+        clone(GAM).fit(Table(FRAME), Y)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.every_case
+@pytest.mark.parametrize("name", ["__hash__", "__str__", "__eq__"])
+def test_a_cell_whose_code_fails_is_other_and_changes_no_other_cell(name):
+    def fails(*arguments):
+        raise RuntimeError("secret")
+
+    kind = type("Secret", (), {"__hash__": lambda cell: 0, name: fails})
+    cells = [kind(), "east", kind(), 1, "west", "east"] * 4
+    for values in (np.array(cells, dtype=object), pd.Series(cells, dtype=object)):
+        assert Levels(("east", "west")).codes(values).tolist() == [2, 0, 2, 2, 1, 0] * 4
+        column, codes = levels_in(values)
+        assert column.levels == (1, "east", "west")
+        assert codes.tolist() == [3, 1, 3, 0, 2, 1] * 4
+        assert np.isnan(numbers_in(values)).sum() == 20
+    frame = FRAME.assign(ward=[kind(), *FRAME["ward"][1:]])
+    same = FRAME.assign(ward=[object(), *FRAME["ward"][1:]])
+    np.testing.assert_array_equal(clone(GAM).fit(frame, Y).coef_, clone(GAM).fit(same, Y).coef_)
+
+
+def test_a_number_or_a_date_whose_code_fails_is_missing():
+    class Secret(float):
+        def __float__(self):
+            raise RuntimeError("secret")
+
+    first = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))  # before the year 1 in UTC
+    values = np.array([Secret(1), 2.0, first], dtype=object)
+    np.testing.assert_array_equal(numbers_in(values), [np.nan, 2, np.nan])
+    np.testing.assert_array_equal(numbers_in(values, "date"), [np.nan, 2, np.nan])
+    assert Levels((1, 2)).codes(values).tolist() == [2, 1, 2]
 
 
 def test_expanded_rows_are_never_all_in_memory():

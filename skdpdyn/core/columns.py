@@ -367,7 +367,8 @@ def _floats_in(values, kind):
     if _own_kind(values) in (TEXT, OBJECTS, INTERVALS):
         different, places = apart(values)
         convert = days_of if kind == DATE else number_of
-        return np.array([*map(convert, different)], dtype=np.float64)[places].reshape(shape)
+        numbers = read_each(convert, different, math.nan)
+        return np.array(numbers, dtype=np.float64)[places].reshape(shape)
     values = _as_array(values)
     if values.dtype.kind in "mM":
         start = np.datetime64(0, "D") if values.dtype.kind == "M" else np.timedelta64(0, "D")
@@ -574,10 +575,29 @@ def _apart(cells):
             # an hour that a clock shows twice equals itself, and intervals those of other numbers
             keys = list(zip(map(type, cells), cells, map(str, cells), strict=True))
         places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    except (TypeError, ValueError):  # a cell has no hash, or too many digits
+        of_cells = np.fromiter(map(places.__getitem__, keys), np.intp, len(cells))
+    except Exception:  # a cell has no hash, too many digits, or code of its own that fails
         return cells, np.arange(len(cells))
-    of_cells = np.fromiter(map(places.__getitem__, keys), np.intp, len(cells))
     return list(places) if keys is cells else [cell for _, cell, _ in places], of_cells
+
+
+def read_each(read: Callable[[Any], Any], cells: list[Any], failed: Any) -> list[Any]:
+    """Return what each cell is read as: ``failed`` where its own code raises, which tells nobody.
+
+    Examples
+    --------
+    >>> from skdpdyn.core.columns import read_each
+    >>> read_each(int, ["1", "secret"], -1)
+    [1, -1]
+    """
+
+    def read_one(cell):
+        try:
+            return read(cell)
+        except Exception:
+            return failed
+
+    return [*map(read_one, cells)]
 
 
 def _apart_in_arrow(values):

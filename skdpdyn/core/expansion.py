@@ -27,6 +27,7 @@ from skdpdyn.core.columns import (
     moments,
     numbers_in,
     other_key,
+    read_each,
     values_of,
 )
 from skdpdyn.kernels.cells import write_products, write_terms
@@ -269,7 +270,7 @@ class Levels(FieldsAlone):
         """Return the cell of each value."""
         different, of_values = apart(values)
         other = self.n_cells - 2
-        cells = [self.places.get(key_of(value), other) for value in different]
+        cells = [self.places.get(key, other) for key in read_each(key_of, different, ())]
         return np.array(cells, dtype=np.intp)[of_values]
 
 
@@ -285,7 +286,7 @@ def levels_in(values: Any) -> tuple[Levels, np.ndarray]:
     ((7, 'b'), [1, 0, 3, 0])
     """
     different, of_values = apart(values)
-    keys = [key_of(value) for value in different]
+    keys = read_each(key_of, different, ())
     occur = np.bincount(of_values, minlength=len(keys)) > 0  # not all of a categorical's own list
     found = {key for key, there in zip(keys, occur, strict=True) if there} - {None, ()}
     column = Levels(tuple(sorted(found, key=lambda key: (isinstance(key, str), key))))

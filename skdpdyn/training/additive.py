@@ -516,7 +516,7 @@ class Table:
             yield part, partial(self._numbers, take)
 
     def _numbers(self, take, j):
-        return quoting_no_records(numbers_in, take(j), self.columns[j].kind)
+        return quoting_no_records(lambda: numbers_in(take(j), self.columns[j].kind))
 
     def seen(self, columns: dict[int, NumberColumn | Levels]) -> list[tuple[Levels, np.ndarray]]:
         """Return what occurs in columns, by their number, which is private, and each row's cell.
@@ -530,7 +530,7 @@ class Table:
                 values = self._numbers(take, j)
                 found[j] = levels_in(np.clip(values, column.low, column.high))
             else:
-                found[j] = self._seen[j] = quoting_no_records(levels_in, take(j))
+                found[j] = self._seen[j] = quoting_no_records(lambda j=j: levels_in(take(j)))
         return [*found.values()]
 
     def coded(self, expansion: Expansion) -> Coded:
@@ -552,7 +552,7 @@ class Table:
     def _codes(self, j, column, part, take):
         """Return cells of a column, by the levels that were seen in it where these were read."""
         if j not in self._seen:
-            return quoting_no_records(column.codes, take(j))
+            return quoting_no_records(lambda: column.codes(take(j)))
         levels, places = self._seen[j]
         other = column.n_cells - 2
         cells = [column.places.get(key_of(level), other) for level in levels.levels]
