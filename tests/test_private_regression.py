@@ -665,6 +665,9 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
             table(kind, X, interactions=wrong)
     with pytest.raises(ValueError, match=r"missing=\['w'\] other columns of it"):
         table(kind, frame, missing=["w"])
+    for categories in ({"letter": [*"abc"]}, "auto", None):
+        with pytest.raises(ValueError, match=r"missing names 'letter', .* cells are a level"):
+            table(kind, frame, categories=categories, missing=["z", "letter"])
 
 
 def test_curves_are_sums_of_splines_with_a_wider_band_for_the_whole():

@@ -80,16 +80,22 @@ class TableCells:
             )
         frame = frame.said(types)
         frame.refuse_unreadable()
-        categories = _with_text(frame, {} if categories is None else categories)
-        is_table = isinstance(categories, Mapping)
-        named = {*categories, *with_missing}
-        if not is_table or not named <= {*frame.keys} or {*categories} & {*with_missing}:
+        levels = _with_text(frame, {} if categories is None else categories)
+        is_table = isinstance(levels, Mapping)
+        twice = [key for key in with_missing if is_table and key in levels]
+        if twice:
+            raise ValueError(
+                f"missing names {quoted(twice[0])}, a column of categories: its missing cells are "
+                "a level already"
+            )
+        named = {*levels, *with_missing}
+        if not is_table or not named <= {*frame.keys}:
             raise ValueError(
                 f"categories={quoted(categories)} must be a dict of columns of X, a frame, and "
                 "their public levels, or 'auto', and "
                 f"missing={quoted(with_missing)} other columns of it"
             )
-        return cls._of(frame, categories, bounds, with_missing) if named else None
+        return cls._of(frame, levels, bounds, with_missing) if named else None
 
     @classmethod
     def _of(cls, frame, categories, bounds, with_missing):
