@@ -665,6 +665,13 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
             table(kind, X, interactions=wrong)
     with pytest.raises(ValueError, match=r"missing=\['w'\] other columns of it"):
         table(kind, frame, missing=["w"])
+    texts = set()
+    for name in ("x", "y"):
+        gaps = frame.assign(**{name: frame[name].mask(np.arange(N) == 7)})
+        with pytest.raises(ValueError, match="in a column that missing does not name") as caught:
+            table(kind, gaps, categories="auto", missing=["z"])
+        texts.add(str(caught.value))
+    assert len(texts) == 1
     for categories in ({"letter": [*"abc"]}, "auto", None):
         with pytest.raises(ValueError, match=r"missing names 'letter', .* cells are a level"):
             table(kind, frame, categories=categories, missing=["z", "letter"])

@@ -130,6 +130,11 @@ class TableCells:
         portions = partial(of_memory, frame.n_rows, lambda part, j: values[j][part])
         table = Table(columns, frame.n_rows, portions)
         of_numbers = np.where(missing, 0.0, of_numbers)
+        if np.any(np.isnan(of_numbers)):  # which column it is would be told of records
+            raise ValueError(
+                "Input X contains NaN in a column that missing does not name. Name each column of "
+                "numbers that may have missing values, or fill them with a public value"
+            )
         return cls(tuple(map(str, numeric)), of_numbers, missing, (*keys, *gapped), table)
 
     @property
