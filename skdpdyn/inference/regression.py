@@ -803,11 +803,12 @@ class _Fit:
         if not isinstance(self.likelihood, NumberLikelihood) or len(scored.inverse.weak):
             return {}
         _, factor = scaling(*self.attributes["target_bounds_"], bool(constant))
-        numbers = {"residual_std": abs(factor) * math.sqrt(scored.dispersion.value)}
+        within = scored.left(max(self.rows.mass, 1.0))
+        numbers = {"residual_std": abs(factor) * math.sqrt(within.value)}
         if constant:
             explained, std = scored.explained(constant)
-            left = max(scored.dispersion.value + scored.beyond.value, 0.0)
-            noise = math.hypot(scored.dispersion.std, scored.beyond.std)
+            left = max(within.value + scored.beyond.value, 0.0)
+            noise = math.hypot(within.std, scored.beyond.std)
             total = explained + left
             numbers["rsquared"] = explained / total
             # a sample adds to both variances as of normal numbers

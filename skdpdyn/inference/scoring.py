@@ -379,11 +379,12 @@ class Scored:
     the weight of rows that they lose, ``curvature`` and ``dispersion`` are the last noisy matrix
     and what scores vary by over it, with the deviation of its noise. ``beyond`` is what squares of
     residuals lose where they are cut off. ``projection`` is that on the coordinates in which
-    parameters were free.
+    parameters were free. ``moved`` is the way from the estimates to where residuals were squared.
     """
 
     theta: np.ndarray
     covariance: np.ndarray
+    moved: np.ndarray
     inverse: Inverse
     cut: float | None
     lost: float
@@ -411,6 +412,21 @@ class Scored:
         errors = errors * factor**2 + (variance * std) ** 2
         mass = matrix[-1, -1] / constant**2
         return Noisy(max(float(variance) * factor, 0.0) / mass, math.sqrt(errors) / mass)
+
+    def left(self, mass: float) -> Noisy:
+        """Return the mean square of residuals at the estimates, of this many records.
+
+        It was bought where the last gradient was, with ``moved' curvature moved`` more in the sum;
+        of this the errors of estimates are a part. And the standard deviation of its errors.
+        """
+        turned = self.curvature.matrix @ self.covariance
+        along = self.curvature.matrix @ self.moved
+        more = float(self.moved @ along - np.trace(turned))
+        errors = 4 * along @ self.covariance @ along + 2 * np.sum(turned * turned.T)
+        errors += (self.curvature.std * (self.moved @ self.moved)) ** 2
+        least = 1e-3 * self.dispersion.value
+        value = max(self.dispersion.value - max(more, 0.0) / mass, least)
+        return Noisy(value, math.hypot(self.dispersion.std, math.sqrt(max(errors, 0.0)) / mass))
 
 
 def about_mean(matrix: np.ndarray) -> np.ndarray:
@@ -503,6 +519,7 @@ class Evidence:
         return Scored(
             basis @ theta,
             basis @ covariance @ basis.T,
+            self.steps[-1][0] - basis @ theta,
             inverse.of(basis),
             self.cut,
             self.lost,
