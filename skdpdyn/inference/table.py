@@ -69,8 +69,9 @@ class PrivateSummary(Shown):
         Covariance of the errors of the estimates. NaN where ``coef`` is.
     sufficient_epsilon : ndarray of shape (n_coefficients,)
         Approximate epsilon at which a coefficient without an estimate would have one: on the tables
-        of the benchmarks from .3 to 14 times the smallest such epsilon, and more where columns
-        repeat others. Infinite if only noise was seen. NaN for coefficients with an estimate.
+        of the benchmarks from .3 to 14 times the smallest such epsilon, and more with categories or
+        where columns repeat others. Infinite if only noise was seen. NaN for coefficients with an
+        estimate.
     hidden : tuple of tuple of str
         For each coefficient for which only noise was seen, the columns that may be collinear or
         constant.
@@ -641,7 +642,8 @@ class PrivateSummary(Shown):
             causes += ["perfectly separating"] * (self.ratio is not None)
             names = ", ".join(self.hidden[i])
             return f"no information: {names} may be {', '.join(causes)}, or hidden by noise"
-        return f"not enough information; epsilon={self.sufficient_epsilon[i]:.2g} could give it"
+        enough = f"epsilon={self.sufficient_epsilon[i]:.2g}"
+        return f"not enough information; {enough}, often less, could give it"
 
     def _notes(self):
         spent = f"epsilon={float(self.privacy_.epsilon(self.delta_)):.6g} for model and table"
