@@ -17,7 +17,16 @@ from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import Sealed
 from skdpdyn.core.spending import TRAINING, Share, Spending
 from skdpdyn.exceptions import CalibrationError
-from skdpdyn.privacy import Adjacency, Budget, Composition, ProfileMixture, composition
+from skdpdyn.privacy import (
+    Adjacency,
+    Budget,
+    Composition,
+    Gaussian,
+    ProfileMixture,
+    Vocabulary,
+    composition,
+)
+from skdpdyn.privacy.proofs import costs_no_more
 from skdpdyn.solvers import NoisyGD, NoisySGD, Solver
 from skdpdyn.solvers.noisy_gd import Learnt
 from skdpdyn.training.plan import plan_of
@@ -182,6 +191,18 @@ def test_a_fit_that_ran_another_record_publishes_nothing(name, late, monkeypatch
     with pytest.raises(CalibrationError, match="cost more than it declares"):
         model.fit(X, X[:, 0] > 0)
     assert not hasattr(model, "privacy_")
+
+
+def test_less_gaussian_noise_than_was_planned_costs_more():
+    """Beside other parts, too, which are the same: then the record itself is judged."""
+    levels = Vocabulary(
+        noise_multiplier=5.0, threshold=40.0, n_columns=1, most_levels=1, adjacency="replace_one"
+    )
+    planned = Composition((Gaussian(2.0), levels, Gaussian(3.0)))
+    for noise in (1.99, 2.0, 2.01):
+        ran = Composition((Gaussian(noise), levels, Gaussian(3.0)))
+        assert costs_no_more(ran, planned) == (noise >= 2)
+    assert not costs_no_more(Composition((Gaussian(9.0), Gaussian(9.0))), planned)
 
 
 PUBLIC = {Objective, Budget, Adjacency, str}

@@ -427,6 +427,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", [*OTHERS, "a method of the object"])
 def test_others_see_one_row_each(name):
     """Another person with many rows, or a large one, changes no answer for the rest."""
