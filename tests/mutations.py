@@ -1186,6 +1186,18 @@ MUTATIONS = [
         "tests/test_additive.py -k a_cell_depends",
     ),
     Mutation(
+        "a cell whose own code fails raises an error",
+        "except Exception:  # a cell has no hash, too many digits",
+        "except (TypeError, ValueError):  # a cell has no hash",
+        "tests/test_additive.py -k code_fails",
+    ),
+    Mutation(
+        "a number whose own code fails raises an error",
+        "        except Exception:\n            return failed",
+        "        except (TypeError, ValueError):\n            return failed",
+        "tests/test_additive.py -k code_fails",
+    ),
+    Mutation(
         "noise of cells that nobody is in is told",
         "unlisted = np.where(is_empty, 0.0, of_noise * shown)",
         "unlisted = of_noise",
