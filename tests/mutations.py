@@ -1671,8 +1671,8 @@ MUTATIONS = [
     ),
     Mutation(
         "rows of a person count one by one in a look",
-        "terms = terms if self.weight is None else terms * self.weight[:, None]\n",
-        "",
+        "terms = terms if self.weight is None else terms * self.weight[:, None]",
+        "pass",
         "tests/test_sealed.py -k 'tally and signed and person'",
     ),
 ]
