@@ -352,7 +352,7 @@ MUTATIONS = [
         "facts that are bought before trials are not in the record of their search",
         "    if bought is None:\n        return selection\n",
         "    if bought is not selection:\n        return selection\n",
-        "tests/test_spent.py -k search",
+        "tests/test_model_selection.py -k buys_facts_once",
     ),
     Mutation(
         "facts that are bought leave all of the budget to training",
