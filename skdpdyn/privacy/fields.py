@@ -64,6 +64,14 @@ def _by_step(value: Any, name: str) -> Any:
     return _read_only(array) if array.ndim else float(array)
 
 
+def _one_each(value: Any, name: str) -> tuple[float, ...]:
+    """Return a tuple of positive floats."""
+    numbers = _by_step(value, name)
+    if np.ndim(numbers) != 1:
+        raise ValueError(f"{name}={quoted(value)} must be a sequence of numbers")
+    return tuple(numbers)
+
+
 def _read_only(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value.flags.writeable = False
@@ -83,9 +91,7 @@ Failure: TypeAlias = Annotated[float, number(lambda p: 0 <= p < 1, "in [0, 1)")]
 Count: TypeAlias = Annotated[int, count()]
 Flag: TypeAlias = Annotated[bool, Check(checked_flag, "True or False")]
 
-Units: TypeAlias = Annotated[
-    tuple[float, ...], Check(lambda value, name: tuple(_by_step([*value], name)), "numbers > 0")
-]
+Units: TypeAlias = Annotated[tuple[float, ...], Check(_one_each, "numbers > 0")]
 BySteps: TypeAlias = Annotated[
     float | np.ndarray, Check(_by_step, "numbers > 0, one or one a step")
 ]
