@@ -1663,6 +1663,19 @@ MUTATIONS = [
         "pass",
         "tests/test_sealed.py -k 'tally and signed and person'",
     ),
+    Mutation(
+        "a search for a quantile goes by exact counts",
+        "if self.release(name, within.at(middle)).value >= quantile * n_samples:",
+        "self.release(name, within.at(middle))\n"
+        "            if opened(within.at(middle)) >= quantile * n_samples:",
+        "tests/test_each_row.py -k products",
+    ),
+    Mutation(
+        "exact counts of levels are told",
+        "noisy = self.release(name, counts[occur], record=record).value",
+        "self.release(name, counts[occur], record=record)\n        noisy = opened(counts[occur])",
+        "tests/test_spent.py -k 'sample and private and levels and Poisson and person'",
+    ),
 ]
 
 
