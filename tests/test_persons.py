@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from test_sufficient_statistics import released
 
 from skdpdyn import PrivateGAMClassifier, PrivateLogisticRegression
+from skdpdyn.core.expansion import NumberColumn
 from skdpdyn.core.losses import logistic, softmax, squared
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import opened
@@ -22,11 +23,15 @@ from skdpdyn.data.base import sum_rounding, target_rounding
 from skdpdyn.data.local import LocalRows, rows_of
 from skdpdyn.data.persons import auto_rows, by_person, person_codes
 from skdpdyn.data.row_map import RowMap
+from skdpdyn.inference import regression
 from skdpdyn.kernels.passes import Gradients
 from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
 from skdpdyn.privacy import calibrate, tightest
 from skdpdyn.solvers import NoisySGD, OutputPerturbation
+from skdpdyn.training.additive import Table, of_memory
+from skdpdyn.training.facts import TableBounds
+from skdpdyn.training.reading import Reading
 
 N = 60
 D = 4
@@ -194,6 +199,49 @@ def test_ids_of_any_kind_number_persons_as_they_appear():
     kinds = pd.Series(texts), pd.Categorical(texts), pd.Series(numbers, dtype="Int64")
     for ids in (texts, numbers, [9.0, 2.0, 9.0], *kinds):
         assert person_codes(ids, 3).tolist() == [0, 1, 0]
+
+
+def test_no_id_of_a_list_brings_others_together():
+    """numpy makes floats of integers beside one, or of large ones beside one below 0."""
+    large = [2**63, 2**63 + 1]
+    for other in (7, -1, 0.5, 2**70):
+        assert person_codes([*large, other], 3).tolist() == [0, 1, 2]
+        assert person_codes((*large, other), 3).tolist() == [0, 1, 2]
+
+
+def test_the_number_of_rows_moves_no_count_of_others_with_weights():
+    """Weights are rounded by the number of persons, as one more row of a person says nothing."""
+    n_persons = 1000
+
+    def counts(n_rows):
+        owners = np.append(np.zeros(n_rows, int), np.arange(1, n_persons))
+        numbers = np.where(owners > 0, 3.0, -3.0)
+        table = Table(
+            (NumberColumn(-8.0, 8.0),),
+            len(owners),
+            partial(of_memory, len(owners), lambda part, j: numbers[part]),
+        )
+        weights = np.full(len(owners), 2 / 3)
+        reading = Reading(table, persons=owners, weights=weights, most_rows=100)
+        found = TableBounds([0])._counts(reading, lambda _, rows: rows.octave_counts())
+        return opened(found)
+
+    one, other = counts(1), counts(90)  # beyond 2^10 rows
+    assert np.count_nonzero(one) == 2
+    np.testing.assert_array_equal(one[:2048], other[:2048])
+
+
+def test_a_table_is_refused_as_too_wide_by_the_number_of_persons(monkeypatch):
+    monkeypatch.setattr(regression, "_FREE_NUMBERS", 0)
+    texts = set()
+    for n_rows in (1, 100):
+        owners = np.append(np.zeros(n_rows, int), np.arange(1, 10))
+        rows = np.zeros((len(owners), 3))
+        given = {"epsilon": 1.0, "bounds": (0, 1), "classes": [0, 1], "groups": owners}
+        with pytest.raises(ValueError, match="10 records tell little") as error:
+            regression.private_regression(PrivateLogisticRegression(), rows, rows[:, 0], **given)
+        texts.add(str(error.value))
+    assert len(texts) == 1
 
 
 # --- estimators -----------------------------------------------------------------------------------

@@ -566,7 +566,7 @@ def counts_of_columns(
     portions: Iterable[tuple[slice, Callable[[int], np.ndarray]]],
     places: Sequence[int],
     count: Callable[[int, LocalRows], SealedCells],
-    n_rows: int,
+    n_records: int,
     weight: np.ndarray | None = None,
     *,
     codes: np.ndarray | None = None,
@@ -584,8 +584,8 @@ def counts_of_columns(
         Columns.
     count : callable
         Of the place of a column in ``places``, and of rows of that column alone, its counts.
-    n_rows : int
-        Number of rows.
+    n_records : int
+        Public number of records, or of persons.
     weight : ndarray of shape (n_rows,) or None, default=None
         Weights in [0, 1], rounded down so that their sums over portions are exact.
     codes : ndarray of shape (n_rows,) or None, default=None
@@ -599,7 +599,7 @@ def counts_of_columns(
     -------
     SealedCells
     """
-    grain = 2.0 ** (53 - n_rows.bit_length())
+    grain = 2.0 ** (53 - n_records.bit_length())
     weight = None if weight is None else np.floor(weight * grain) / grain
     counted = []
     for part, numbers_of in portions:

@@ -205,8 +205,10 @@ def person_codes(groups, n_rows: int) -> np.ndarray:
         raise ValueError(_MISSING)
     try:
         ids = np.asarray(groups)
-        if ids.dtype.kind in "US" and not isinstance(groups, np.ndarray):
-            ids = np.asarray(groups, dtype=object)  # numpy would make numbers text
+        is_listed = isinstance(groups, list | tuple)
+        if is_listed or (ids.dtype.kind in "US" and not isinstance(groups, np.ndarray)):
+            # numpy would make numbers text, or floats that large ids share
+            ids = np.asarray(groups, dtype=object)
     except Exception:
         ids = np.empty((0, 0))
     if ids.ndim != 1:

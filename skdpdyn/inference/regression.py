@@ -652,13 +652,16 @@ class Ready(NamedTuple):
         return curves
 
 
-def _refuse_too_wide(n_rows, most):
-    """Refuse columns whose matrices take more than a gigabyte, and than eight times X."""
+def _refuse_too_wide(n_records, most):
+    """Refuse columns whose matrices take more than a gigabyte, and than eight times X.
+
+    Of persons as if each had one row: how many rows they have is private.
+    """
     numbers = _MATRICES * most**2
-    if numbers > max(_FREE_NUMBERS, 8 * n_rows * most):
+    if numbers > max(_FREE_NUMBERS, 8 * n_records * most):
         raise ValueError(
             f"X makes {most} columns: the matrices of a table take {numbers * 8 / 1e9:.1f} GB, "
-            f"more than eight times X, and {n_rows} rows tell little of so many. Leave out "
+            f"more than eight times X, and {n_records} records tell little of so many. Leave out "
             "columns, or levels"
         )
 
@@ -686,7 +689,7 @@ class _Fit:
         budget = Budget.for_samples(
             model.epsilon, model.delta, n_samples=n_samples, adjacency=model.adjacency
         )
-        _refuse_too_wide(len(reading.X), columns.most(budget, *reading.shape))
+        _refuse_too_wide(n_samples, columns.most(budget, *reading.shape))
         room = rules.ROOM_OF_TABLES
         form = replace(reading.form, columns=columns.table.columns, room=room)
         purchase = Purchase.of(model, *reading.shape, form, reading.y)

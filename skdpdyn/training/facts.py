@@ -250,7 +250,7 @@ class TableBounds(Fact):
             reading.X.portions(),
             self.places,
             count,
-            len(reading.X),
+            reading.shape[0],
             reading.weights,
             codes=reading.persons,
             most_rows=reading.most_rows,
