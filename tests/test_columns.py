@@ -292,6 +292,20 @@ def test_no_cell_decides_what_a_column_of_objects_is():
                 model.fit(rows, [0, 1])
 
 
+def test_no_cell_decides_what_a_list_of_numbers_is():
+    """numpy makes flags of flags alone, and objects of all cells if one is a large integer."""
+    rng = np.random.default_rng(0)
+    flags = (rng.random((3000, 2)) < 0.5).tolist()
+    whole = rng.integers(0, 9, (3000, 2)).tolist()
+    model = PrivateGAMClassifier(4.0, categories="auto", classes=[0, 1], random_state=0)
+    for rows, cells in ((flags, (False, 2, 0.5, 2**64)), (whole, (3, 0.5, True, 2**64))):
+        kinds = []
+        for cell in cells:
+            fitted = model.fit([[cell, *rows[0][1:]], *rows[1:]], [0, 1] * 1500)
+            kinds.append((fitted.schema_.types, list(fitted.bought_)))
+        assert kinds == [({0: "number", 1: "number"}, ["bounds"])] * len(cells)
+
+
 # --- values of a column that a user gives -------------------------------------------------------
 
 FORMS = [

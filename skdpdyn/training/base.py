@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, wraps
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -411,15 +411,18 @@ def _checked_source(estimator, X, *y):
 def _of_list(X):
     """Return a list of rows as an array of doubles, unless its type hangs on single cells."""
     rows = np.asarray(X)
-    if rows.dtype.kind == "f":  # of singles, if all rows are
-        rows = rows.astype(np.float64)
-    is_open = rows.dtype.kind in "USO" and rows.ndim == 2
-    if is_open and len({type(cell) for row in X for cell in row}) > 1:
+    types = set()
+    if rows.dtype.kind in "USO" and rows.ndim == 2:
+        types = {type(cell) for row in X for cell in row}
+    of_numbers = all(issubclass(kind, Real | np.bool_) for kind in types)
+    if len(types) > 1 and not of_numbers:
         raise ValueError(
             "X is a list of cells of several types: pass a frame, which has a type for each "
             "column, or numpy.array(X, dtype=object)"
         )
-    return rows
+    # flags and singles too, if all cells are, and objects, which one large integer makes of all
+    is_number = rows.dtype.kind in "biuf" or (bool(types) and of_numbers)
+    return rows.astype(np.float64) if is_number else rows
 
 
 def _are_objects(X):
