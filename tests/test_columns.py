@@ -418,6 +418,16 @@ def test_columns_that_tell_nothing_are_named(slip):
     assert "columns that tell nothing: `c`" in model.privacy_report().to_text()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_other_units_are_named_if_the_distribution_shows_one_cell(seed):
+    """All of the curve is then as it is in that cell."""
+    X = pd.DataFrame({"c": np.resize(DAYS, 40_000) * 1000.0, "b": np.arange(40_000) % 1000})
+    model = PrivateGAMClassifier(epsilon=4.0, bounds={"c": (0, 20_000)}, random_state=seed)
+    with pytest.warns(PrivacyUtilityWarning, match="'c': nearly all of its values are at the up"):
+        model.fit(X, np.resize(Y, 40_000))
+    assert list(model.silent_columns_) == ["c"]
+
+
 def test_linear_models_tables_and_profiles_name_them_too():
     X = pd.DataFrame({"c": DAYS * 1000.0, "b": RNG.uniform(0, 1, N)})
     with pytest.warns(

@@ -89,6 +89,9 @@ def _of_cells(expansion: Expansion, j: int, mean: np.ndarray, is_given: bool) ->
         return next(
             (why for why, part in zip((OTHER, MISSING), parts, strict=True) if part > _NEARLY), None
         )
+    below = None if expansion.distributions is None else expansion.distributions[j]
+    if is_given and below is not None and below[-1 - _LAST] < 1 - _NEARLY:
+        return HIGH
     table = expansion.tables[j]
     squares = ((table - mean) ** 2).sum(axis=1)
     spread = ((table - table.mean(axis=0)) ** 2).sum(axis=1).mean()
