@@ -12,7 +12,7 @@ from skdpdyn.core.sealed import opened
 from skdpdyn.data.local import LocalRows
 from skdpdyn.data.ranges import Ranges
 from skdpdyn.data.row_map import RowMap
-from skdpdyn.exceptions import CalibrationError
+from skdpdyn.exceptions import CalibrationError, PrivacyUtilityWarning
 from skdpdyn.privacy import Composition, NoisyGradientDescent, composition
 from skdpdyn.training.conditioning import FittedConditioning, projection
 from skdpdyn.training.slope import SUMS, posterior, posterior_of_classes, sums_of_classes
@@ -150,6 +150,18 @@ def test_degenerate_rows(kind, index):
     fitted = models(epsilon=3.0)[index].fit(X, y)
     assert np.all(np.isfinite(fitted.coef_))
     assert np.all(np.isfinite(fitted.predict(X)))
+
+
+@pytest.mark.parametrize("index", range(3))
+def test_many_rows_that_are_all_alike_have_no_direction(index):
+    """As of columns whose bounds are in other units; seeds, so that noise shows none."""
+    X = np.full((40_000, 2), 7.0)
+    y = np.arange(40_000) % 4 == 0
+    with pytest.warns(PrivacyUtilityWarning, match="tell nothing"):
+        fitted = models(epsilon=3.0, bounds=(0, 1), random_state=0)[index].fit(X, y)
+    np.testing.assert_array_equal(fitted.coef_, 0)
+    means = fitted.predict(X) if index == 2 else fitted.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(means, 0.25, atol=0.01)
 
 
 @pytest.mark.parametrize("epsilon", [1e24, 1e40])

@@ -337,14 +337,14 @@ class Conditioner:
             shown = np.full(n_features, True)
             if noise <= self.nothing * variances.mean():
                 shown = variances > noise + (3 * stretched * self._of_centre(rows, spending)) ** 2
-            least = float(floors[shown].min())
+            least = float((floors[shown] if shown.any() else floors).min())
             weights = np.where(shown, np.sqrt(least / np.maximum(variances, floors)), 0.0)
             # as good as the symmetric root: noise is the same in every direction
             matrix = np.linalg.qr((vectors * weights).T, mode="r")
         rms = math.sqrt(n_features * least)
-        high = min(float(weights.max()), rules.longest_kept(self.quantile) * rms)
-        # true without the noise, too
-        alike = least * float(np.all((variances >= 2 * floors)[shown]))
+        high = min(float(weights.max()) or 1.0, rules.longest_kept(self.quantile) * rms)
+        # true without the noise, too; of columns that are all constant no direction is shown
+        alike = least * float(shown.any() and np.all((variances >= 2 * floors)[shown]))
         return _Whitening(matrix, high, least, alike, None)
 
     def _of_centre(self, rows, spending):
