@@ -1,6 +1,7 @@
 """Tables in one call: what is released for them, which numbers they hold, how they are shown."""
 
 import pickle
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -394,6 +395,21 @@ def test_plans_look_at_rows_that_a_table_will_be_like():
     assert planned.width == pytest.approx(came.std_err[3] / without_privacy, rel=0.2)
 
 
+def test_plans_look_at_gaps_dates_and_numbers_that_are_levels():
+    rng = np.random.default_rng(0)
+    like = pd.DataFrame({"x": rng.normal(size=400), "size": rng.integers(1, 4, 400)})
+    like["day"] = pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 366, 400), "D")
+    like["job"] = rng.choice(np.array(["a", "b", None], dtype=object), 400)
+    like["flag"] = like["x"] > 0
+    categories = {"size": [1, 2], "flag": [False, True], "job": "auto"}
+    (planned,) = plan_table(
+        PrivateLogisticRegression(), epsilon=5.0, n_samples=20_000, like=like, prevalence=0.5,
+        categories=categories,
+    ).points  # fmt: skip
+    assert planned.answered > 0.9
+    assert 1 < planned.width < 2
+
+
 def test_an_epsilon_that_is_said_to_be_enough_often_is():
     """Of columns that tell much of one another, where most of what is seen is common to them."""
     rng = np.random.default_rng(4)
@@ -561,7 +577,7 @@ def test_levels_become_dummies_of_which_rare_ones_are_pooled(levels):
         )  # fmt: skip
         assert ("levels of columns" in model.mechanism_.names) == (levels == "auto")
         assert model.privacy_.epsilon(model.delta_) <= 2.0
-        pooled = ("letter: other (pooled)",) * ("letter: other (pooled)" in table.names)
+        pooled = ("letter: all other levels",) * ("letter: all other levels" in table.names)
         assert table.names == ("age", "letter: b", "letter: c", *pooled, "intercept")
         hidden = " or rare" if levels != "auto" and not pooled else ""  # by noise
         assert f"Reference levels: letter: a{hidden}." in str(table)
@@ -589,7 +605,7 @@ def test_a_rare_level_does_not_bend_the_coefficients_of_others():
             PrivateLogisticRegression(classes=[False, True]), frame, y, epsilon=2.0,
             bounds={"x": (0, 1)}, categories={"letter": [*effects]},
         )  # fmt: skip
-        assert "letter: other (pooled)" in found.names
+        assert "letter: all other levels" in found.names
         low, high = found.conf_int()[1:3].T
         covered += np.count_nonzero((low < [0.4, -0.3]) & (high > [0.4, -0.3]))
     assert covered >= 15
@@ -608,11 +624,15 @@ def test_pooled_levels_that_hide_others_count_as_the_reference():
         PrivateLogisticRegression(classes=[False, True]), frame, y, epsilon=1.0, random_state=0,
         bounds=(0, 1), categories={"letter": ["a", "b", "rare"]},
     )  # fmt: skip
-    assert "Reference levels: letter: a or other (pooled)." in str(found)
-    assert found.names[4:6] == ("letter: b", "letter: other (pooled)")
+    assert "Reference levels: letter: a or all other levels." in str(found)
+    assert found.names[4:6] == ("letter: b", "letter: all other levels")
     np.testing.assert_array_equal(found.answered, [True, True, True, True, True, False, True])
     assert model.coef_[0, 5] == pytest.approx(0, abs=1e-12)
     assert found.sufficient_epsilon[5] > 1
+    # alone it has an estimate, and others have none whatever the budget
+    never = np.where(found.answered, np.nan, np.inf)
+    unknown = replace(found, sufficient_epsilon=never, hidden=((),) * 7)
+    assert "no information: counts as the reference" in str(unknown)
     truth = [1.0, 0.0, 0.0, 0.0, 0.5]
     assert np.all(np.abs(found.coef[:5] - truth) < 5.3 * found.std_err[:5])
 
@@ -625,13 +645,33 @@ def test_columns_of_text_alone_may_all_be_pooled():
     _, found = private_regression(
         model, frame, TARGETS["logistic"], epsilon=0.5, categories="auto", **options
     )
-    assert found.names == ("id: other (pooled)", "side: other (pooled)", "intercept")
+    assert found.names == ("id: all other levels", "side: all other levels", "intercept")
     groups = np.arange(N) // 2
     _, found = private_regression(
         model, frame, TARGETS["logistic"], epsilon=15.0, categories="auto", groups=groups, **options
     )
-    assert found.names == ("id: other (pooled)", "side: l", "intercept")
-    assert "id: other" in str(found)
+    assert found.names == ("id: all other levels", "side: l", "intercept")
+    assert 'id: other; side: r. "All other levels" are rare, or noise hides them.' in str(found)
+
+
+@pytest.mark.parametrize("name", ["other", "missing"])
+def test_levels_called_as_cells_are_have_rows_of_their_own(name):
+    """Of 3 intervals of 4.9 standard errors one fails with probability 3e-6."""
+    rng = np.random.default_rng(0)
+    every = np.array(["a", "b", name, None], dtype=object)
+    letters = rng.choice(every, 30_000, p=[0.4, 0.2, 0.2, 0.2])
+    letters[letters == None] = "z" if name == "other" else None  # noqa: E711
+    effects = {"a": 0.0, "b": 1.0, name: 3.0}
+    y = np.array([effects.get(letter, -2.0) for letter in letters]) + rng.normal(size=30_000)
+    _, found = private_regression(
+        PrivateRidge(target_bounds=(-6, 7)), pd.DataFrame({"letter": letters}), y, epsilon=5.0,
+        categories={"letter": ["a", "b", name]}, random_state=0,
+    )  # fmt: skip
+    names = "b", name, f"({name})"
+    assert {f"letter: {one}" for one in names} < {*found.names}
+    for one, effect in zip(names, (1.0, 3.0, -2.0), strict=True):
+        place = found.names.index(f"letter: {one}")
+        assert abs(found.coef[place] - effect) < 4.9 * found.std_err[place]
 
 
 @pytest.mark.parametrize("kind", ["logistic", "numbers"])
@@ -712,6 +752,25 @@ def test_curves_are_sums_of_splines_with_a_wider_band_for_the_whole():
     leaves = np.mean(np.any(np.abs(moved) > (whole.high - whole.low) / 2, axis=1))
     assert np.ptp(factor) < 1e-9
     assert 0.025 < leaves < 0.05 + 0.017  # of 4,000 draws one of 1e-6 has more
+
+
+def test_knots_are_where_numbers_are_if_bounds_are_bought():
+    """A curve is within .1 of the truth; the bounds of a table are 8 times as wide as what is seen.
+
+    Its errors are .02, and deviations from it of less than .05 are the splines'.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.uniform(20, 90, 40_000)
+    y = np.sin(x / 15) + rng.normal(scale=0.5, size=40_000)
+    _, found = private_regression(
+        PrivateRidge(target_bounds=(-4, 4)), x[:, None], y, epsilon=5.0, splines={0: 8},
+        random_state=0,
+    )  # fmt: skip
+    knots = found.splines["x0"].knots
+    assert (knots[0], knots[-1]) == (0, 128)
+    grid = np.array([30.0, 50.0, 80.0])
+    curve = found.curve("x0", grid, against=40.0)
+    np.testing.assert_allclose(curve.value, np.sin(grid / 15) - np.sin(40 / 15), atol=0.1)
 
 
 def test_curves_are_asked_for_by_name_and_number():

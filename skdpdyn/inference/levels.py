@@ -21,12 +21,12 @@ from skdpdyn.training.additive import (
     of_memory,
     public_levels,
 )
-from skdpdyn.training.base import quoting_no_records, refuse_unreadable
-from skdpdyn.training.ranges import middle_of_seen
+from skdpdyn.training.base import distinct, quoting_no_records, refuse_unreadable
+from skdpdyn.training.ranges import seen
 
 COUNTS_OF_LEVELS = "counts of levels"
 LEVELS_SHARE = 0.03
-POOLED = "other (pooled)"
+REST = "all other levels"
 KNOWN = "known"
 # A level's variance among rows of length 1 is its part of the records over the number of columns.
 # Noise on the moment that finds coordinates has a norm of about the root of the number of numbers
@@ -148,8 +148,9 @@ class TableCells:
         Where they are bought, the middle of the range that was seen, for it is near most numbers.
         """
         columns = self.table.columns[: len(self.names)]
-        rooms = [ROOM_OF_TABLES if is_open(column) else 1.0 for column in columns]
-        return np.array(list(map(middle_of_seen, bounds.tolist(), rooms)))
+        return np.array(
+            [sum(seen_of(*of)) / 2 for of in zip(bounds.tolist(), columns, strict=True)]
+        )
 
     def coded(self, columns: tuple[Any, ...]) -> Coded:
         """Return the cells of the columns of levels, of all of which the facts are known."""
@@ -200,8 +201,26 @@ class TableCells:
             )
         ]
         return ChosenLevels(
-            tuple(reference for reference, _ in told), [dummies for _, dummies in told]
+            tuple(reference for reference, _ in told),
+            [dummies for _, dummies in told],
+            tuple(
+                names_of_cells(key, column.levels)[-1]
+                for key, column in zip(self.keys, columns, strict=True)
+            ),
         )
+
+
+def names_of_cells(key: Hashable, levels: Sequence[Any]) -> list[str]:
+    """Return names of a column's levels, of other and missing values, and of all other levels.
+
+    Examples
+    --------
+    >>> from skdpdyn.inference.levels import names_of_cells
+    >>> names_of_cells("job", ["a", "other"])
+    ['job: a', 'job: other', 'job: (other)', 'job: missing', 'job: all other levels']
+    """
+    shown = [str(level) for level in levels]
+    return [f"{key}: {name}" for name in (*shown, *distinct(["other", "missing", REST], shown))]
 
 
 def _told(
@@ -215,7 +234,7 @@ def _told(
     of no cell. Missing numbers always have a dummy: what stands for them may be far from the
     others, so that few of them move a slope by a lot.
     """
-    labels = [f"{key}: {level}" for level in (*column.levels, "other", "missing")]
+    *labels, rest = names_of_cells(key, column.levels)
     if column.levels == (KNOWN,):
         return labels[0], {labels[-1]: [len(labels) - 1]}
     reference = int(np.argmax(parts))
@@ -223,13 +242,18 @@ def _told(
     dummies = {labels[k]: [k] for k in np.flatnonzero(is_frequent).tolist() if k != reference}
     rare = np.flatnonzero(~is_frequent).tolist()
     if is_frequent.any() and parts[rare].sum() >= seen * math.sqrt(len(rare)):
-        dummies[f"{key}: {POOLED}"] = rare
+        dummies[rest] = rare
         return labels[reference], dummies
     if not dummies:  # a row without an answer
-        dummies[f"{key}: {POOLED}"] = []
+        dummies[rest] = []
     hidden = [str(column.levels[k]) for k in rare if k < len(column.levels) and k != reference]
     names = hidden[:MOST_NAMED] + [f"{len(hidden) - MOST_NAMED} more"] * (len(hidden) > MOST_NAMED)
     return " or ".join([labels[reference], *names]), dummies
+
+
+def seen_of(pair: Sequence[float], column: Any) -> tuple[float, float]:
+    """Return the bounds of a column of numbers; where they are bought, the range that was seen."""
+    return seen(pair, ROOM_OF_TABLES if is_open(column) else 1.0)
 
 
 def column_of(pair: Any, kind: str) -> NumberColumn:
@@ -250,10 +274,14 @@ def _with_text(frame, categories):
 
 @dataclass(frozen=True, eq=False)
 class ChosenLevels:
-    """Levels of a table: the reference of each column, and by name the cells of its dummies."""
+    """Levels of a table: the reference of each column, and by name the cells of its dummies.
+
+    ``rest`` are the names that dummies of pooled levels have.
+    """
 
     references: tuple[str, ...]
     dummies: list[dict[str, list[int]]]
+    rest: tuple[str, ...]
 
     @property
     def names(self) -> list[str]:
@@ -263,7 +291,7 @@ class ChosenLevels:
     @property
     def pooled(self) -> list[int]:
         """Places of the dummies of pooled levels among ``names``."""
-        return [j for j, name in enumerate(self.names) if name.endswith(POOLED)]
+        return [j for j, name in enumerate(self.names) if name in self.rest]
 
     @property
     def silent(self) -> list[int]:
@@ -274,10 +302,11 @@ class ChosenLevels:
     def note(self, as_reference: Sequence[str]) -> str:
         """Return the sentences of the table on levels; some dummies count as references."""
         references = [
-            " or ".join([reference, *(POOLED for name in names if name in as_reference)])
+            " or ".join([reference, *(REST for name in names if name in as_reference)])
             for reference, names in zip(self.references, self.dummies, strict=True)
         ]
-        return f" Reference levels: {'; '.join(references)}. Rare levels are pooled."
+        why = f' "{REST.capitalize()}" are rare, or noise hides them.' if self.pooled else ""
+        return f" Reference levels: {'; '.join(references)}.{why}"
 
     def one_hot(self, first: int) -> list[list[int]]:
         """Return places of the dummies of each column, from ``first`` on."""

@@ -1,7 +1,7 @@
 """A plan of a table before a record is read: the share answered, and the width of intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,9 +9,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import resample
 
-from skdpdyn.core.columns import Frame
+from skdpdyn.core.columns import OBJECTS, TEXT, Frame, numbers_in
+from skdpdyn.core.expansion import Levels
 from skdpdyn.core.noise import Generator, generators
-from skdpdyn.inference.levels import POOLED
+from skdpdyn.core.schema import types_of
+from skdpdyn.inference.levels import names_of_cells
 from skdpdyn.inference.regression import private_regression
 from skdpdyn.inference.table import names_of
 from skdpdyn.linear_model import PrivateLogisticRegression, PrivatePoissonRegressor
@@ -214,8 +216,9 @@ PrivateRidge
     """
     if (like is None) == (n_features is None):
         raise ValueError("give n_features, or rows that the table will be like: like=rows")
+    types = types_of(getattr(model, "schema", None))
     n_features = checked_count(
-        len(_cells(like)) if n_features is None else n_features, "n_features", largest=1000
+        len(_cells(like, types)) if n_features is None else n_features, "n_features", largest=1000
     )
     checked_flag(robust, "robust")
     valid = "above 1: standard errors over those without privacy"
@@ -227,7 +230,7 @@ PrivateRidge
 
     def planned(size, epsilon_of_fit):
         budget = Budget.for_samples(epsilon_of_fit, delta, n_samples=size, adjacency=adjacency)
-        shape = _Shape(size, n_features, like, facts)
+        shape = _Shape(size, n_features, like, facts, types)
         return PlannedTable(size, epsilon_of_fit, *_expected(model, guess, shape, budget, robust))
 
     def reached(size, epsilon_of_fit):
@@ -326,7 +329,8 @@ def _expected(
                 **drawn.facts,
                 **guess.truth.facts,
             )
-            plain = _std_err(drawn.columns(names_of(fitted)), guess.truth.curvature(raw))
+            columns = drawn.columns(names_of(fitted), fitted.schema_.categories or {})
+            plain = _std_err(columns, guess.truth.curvature(raw))
             ratios = table.std_err.reshape(-1, len(plain)) / plain
             ratios = np.delete(ratios, -1, axis=1) if model.fit_intercept else ratios
             answered += [table.answered.mean()] * (k == 0)
@@ -346,28 +350,30 @@ def _std_err(rows: np.ndarray, curvature: np.ndarray) -> np.ndarray:
 class _Drawn(NamedTuple):
     """Rows that stand for those of a table, and public facts about them.
 
-    ``linear`` are sums of their columns, of mean 0 and variance 1; ``cells`` the cells of each
-    column by its name.
+    ``linear`` are sums of their columns, of mean 0 and variance 1; ``cells`` are those of each
+    column: numbers, or levels.
     """
 
     X: Any
     facts: dict[str, Any]
     linear: np.ndarray
-    cells: dict[str, np.ndarray]
+    cells: dict[Hashable, np.ndarray]
 
-    def columns(self, names: Sequence[str]) -> np.ndarray:
-        """Return the columns of a table by their names; pooled levels are those of no name."""
+    def columns(
+        self, names: Sequence[str], categories: Mapping[Hashable, Sequence[Any]]
+    ) -> np.ndarray:
+        """Return the columns of a table by their names, from the levels that it knows."""
         columns = {"intercept": np.ones(len(self.linear))}
         for key, cells in self.cells.items():
-            if cells.dtype.kind in "biuf":
-                columns[key] = cells
+            if key not in categories:
+                columns |= dict.fromkeys([str(key), *_of_number(key)], cells)
                 continue
-            levels, codes, counts = np.unique(cells, return_inverse=True, return_counts=True)
-            dummies = {f"{key}: {level}": codes == k for k, level in enumerate(levels)}
-            columns |= dummies
-            of_reference = codes == np.argmax(counts)
+            *labels, rest = names_of_cells(key, categories[key])
+            codes = Levels(tuple(categories[key])).codes(cells)
+            dummies = {name: codes == k for k, name in enumerate(labels)}
+            of_reference = codes == np.argmax(np.bincount(codes))
             told = [dummy for name, dummy in dummies.items() if name in names]
-            columns[f"{key}: {POOLED}"] = ~np.any([of_reference, *told], axis=0)
+            columns |= dummies | {rest: ~np.any([of_reference, *told], axis=0)}
         return np.column_stack([columns[name] for name in names]).astype(np.float64)
 
 
@@ -379,42 +385,50 @@ class _Shape:
     n_features: int
     like: Any
     facts: dict[str, Any]
+    types: dict[Any, str]
 
     def drawn(self, n_drawn: int, generator: Generator) -> list[_Drawn]:
         """Return rows like those that are known, or normal ones and ones of long tails."""
         if self.like is not None:
-            return [_resampled(self.like, self.facts, n_drawn, generator)]
+            return [_resampled(self, n_drawn, generator)]
         normals = generator.standard_normal((n_drawn, self.n_features))
         skewed = (np.exp(normals) - math.exp(0.5)) / math.sqrt(math.e**2 - math.e)
         found = []
         for X, bound in ((normals, 3.0), (skewed, 10.0)):
             X = X.clip(-bound, bound)
             linear = X.sum(axis=1) / math.sqrt(self.n_features)
-            found.append(_Drawn(X, {"bounds": (-bound, bound)}, linear, _cells(X)))
+            found.append(_Drawn(X, {"bounds": (-bound, bound)}, linear, _cells(X, {})))
         return found
 
 
-def _cells(X: Any) -> dict[str, np.ndarray]:
-    """Return the cells of the columns by their names, those of levels as text."""
+def _of_number(key: Hashable) -> list[str]:
+    """Return the name of a column that has a number in place of a name."""
+    return [] if isinstance(key, str) else [f"x{key}"]
+
+
+def _cells(X: Any, types: Mapping[Any, str]) -> dict[Hashable, np.ndarray]:
+    """Return the cells of the columns by their names or numbers: levels, or numbers."""
     frame = Frame.of(X)
     if frame is None:
         raise ValueError("like must be a frame, or an array of shape (n_rows, n_features)")
-    every = slice(0, frame.n_rows)
-    cells = [np.asarray(frame.take(every, j)) for j in range(len(frame.kinds))]
-    return {
-        str(key) if frame.names else f"x{key}": of if of.dtype.kind in "biuf" else of.astype(str)
-        for key, of in zip(frame.keys, cells, strict=True)
-    }
+    frame = frame.said(types)
+    frame.refuse_unreadable()
+    cells: dict[Hashable, np.ndarray] = {}
+    for j, (key, kind) in enumerate(zip(frame.keys, frame.kinds, strict=True)):
+        column = frame.take(slice(0, frame.n_rows), j)
+        is_text = kind in (TEXT, OBJECTS)
+        cells[key] = np.asarray(column, dtype=object) if is_text else numbers_in(column, kind)
+    return cells
 
 
-def _resampled(like: Any, facts: dict[str, Any], n_drawn: int, generator: Generator) -> _Drawn:
+def _resampled(shape: _Shape, n_drawn: int, generator: Generator) -> _Drawn:
     """Return rows that are drawn from others, with targets that each of their columns tells of."""
-    X = resample(like, n_samples=n_drawn, random_state=int(generator.integers(2**31)))
-    cells = _cells(X)
+    X = resample(shape.like, n_samples=n_drawn, random_state=int(generator.integers(2**31)))
+    cells = _cells(X, shape.types)
     linear = np.zeros(n_drawn)
     for of in cells.values():
-        if of.dtype.kind not in "biuf":
-            levels, codes = np.unique(of, return_inverse=True)
+        if of.dtype.kind == "O":
+            levels, codes = np.unique(of.astype(str), return_inverse=True)
             of = generator.standard_normal(len(levels))[codes]
         linear += generator.choice([-1, 1]) * (of - of.mean()) / max(of.std(), 1e-300)
-    return _Drawn(X, facts, linear / max(linear.std(), 1e-300), cells)
+    return _Drawn(X, shape.facts, linear / max(linear.std(), 1e-300), cells)

@@ -51,6 +51,7 @@ from skdpdyn.inference.levels import (
     ChosenLevels,
     TableCells,
     column_of,
+    seen_of,
 )
 from skdpdyn.inference.scoring import (
     LEAST_COUNT,
@@ -167,12 +168,12 @@ PrivateRidge
         levels of a column: levels with enough records are bought, for 5 to 20 % of mu^2 and a tenth
         of delta. "auto" instead of the dict: the same for all text columns. Text columns that a
         dict does not contain are bought, too. Another 3 % of mu^2 buys counts of the levels. The
-        most frequent level is the reference, and rare levels are pooled. Levels whose counts are
-        lost in the noise are merged into the reference. Pooled levels are merged into it as well if
-        they leave other coefficients without an estimate. The table names the references with the
-        merged levels. Unlisted and missing values are levels, too. With ``categories``, ``bounds``
-        are those of the other columns, and the returned model takes the columns of the table
-        (dummy variables) instead of those of X.
+        most frequent level is the reference. Levels that are rare, or that noise hides, are pooled
+        as "all other levels", or merged into the reference if noise hides their sum, too. Pooled
+        levels are merged into it as well if they leave other coefficients without an estimate. The
+        table names the references with the merged levels. Unlisted values ("other") and missing
+        ones are levels, too. With ``categories``, ``bounds`` are those of the other columns, and
+        the returned model takes the columns of the table (dummy variables) instead of those of X.
     missing : sequence, default=()
         Numeric columns of a frame X with missing values. Each gets a dummy variable "missing",
         whose coefficient is estimated unless missing values are too rare. The missing values are
@@ -184,7 +185,8 @@ PrivateRidge
     splines : dict, default=None
         Numeric columns, by number or name, that are expanded into natural cubic splines, which are
         linear beyond the outer knots. The value is the number of spline columns, 2 or more, with
-        knots at equal distances within the bounds; or it is a list of 3 or more public knots.
+        knots at equal distances within the bounds, or if these are bought, within the range that
+        was seen; or it is a list of 3 or more public knots.
         ``table.curve`` returns the curve of such a column with its band. The returned model takes
         the spline columns.
     target_bounds : tuple (low, high), default=None
@@ -579,7 +581,10 @@ class Columns:
             missing = self._used(reading)[:, : len(bounds)]
             filled = self.cells.filled(bounds)
             numbers = np.where(missing > 0, filled, rows.X[:, : len(bounds)])
-        splines = {j: knots.spline(*bounds[j].tolist()) for j, knots in self.knots.items()}
+        splines = {}
+        for j, knots in self.knots.items():
+            pair = bounds[j].tolist()
+            splines[j] = knots.spline(*pair, seen_of(pair, self.table.columns[j]))
         rows.X, bounds, spans = spread(numbers, bounds, splines)
         places = dict(zip(names, spans, strict=True))
         one_hot = [[j for k in group for j in spans[k]] for group in self.one_hot]

@@ -104,11 +104,15 @@ class Knots:
             "of 3 or more public knots within the bounds"
         )
 
-    def spline(self, low: float, high: float) -> Spline:
-        """Return the spline within bounds; fewer than 3 knots within them give way to 3 others."""
+    def spline(self, low: float, high: float, seen: tuple[float, float]) -> Spline:
+        """Return the spline within bounds; fewer than 3 knots within them give way to 3 others.
+
+        Knots at equal distances are in the range ``seen``: most of bought bounds is empty.
+        """
         name = self.key if isinstance(self.key, str) else f"x{self.key}"
         inner = [knot for knot in self.inner or () if low < knot < high]
         if len(inner) < 3:
+            low, high = seen
             n_knots = self.n_columns + 1 if self.inner is None else 3
             inner = np.linspace(low, high, n_knots + 2)[1:-1].tolist()
         return Spline(name, (low, *inner, high))

@@ -638,6 +638,8 @@ class PrivateSummary(Shown):
 
     def _why(self, i):
         if math.isinf(self.sufficient_epsilon[i]):
+            if not self.hidden[i]:
+                return "no information: counts as the reference, so that others have an estimate"
             causes = ["collinear" if len(self.hidden[i]) > 1 else "constant"]
             causes += ["perfectly separating"] * (self.ratio is not None)
             names = ", ".join(self.hidden[i])

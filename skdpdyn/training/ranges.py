@@ -101,17 +101,21 @@ def widened(pair: Sequence[float], room: float) -> tuple[float, float]:
     return low, min(high + more, largest) if high else high
 
 
-def middle_of_seen(pair: Sequence[float], room: float) -> float:
-    """Return the middle of the range that `widened` has made so many times as wide.
+def seen(pair: Sequence[float], room: float) -> tuple[float, float]:
+    """Return the range that `widened` has made so many times as wide.
 
     Examples
     --------
-    >>> from skdpdyn.training.ranges import middle_of_seen
-    >>> middle_of_seen((0.0, 128.0), 8.0), middle_of_seen((80.0, 120.0), 2.0)
-    (8.0, 100.0)
+    >>> from skdpdyn.training.ranges import seen
+    >>> seen((0.0, 128.0), 8.0), seen((80.0, 120.0), 2.0)
+    ((0.0, 16.0), (90.0, 110.0))
     """
     low, high = pair
-    return (low + high) / (2 * room if 0 in (low, high) else 2)
+    if 0 in (low, high):
+        return low / room, high / room
+    middle = (low + high) / 2
+    half = (high - low) / (2 * room)
+    return middle - half, middle + half
 
 
 def _found(octaves, parts, spending, n_records, power, names, of_targets):
