@@ -281,6 +281,23 @@ def test_cells_that_do_not_convert_are_missing():
     np.testing.assert_array_equal(model.coef_, clone(GAM).fit(blank, Y).coef_)
 
 
+@pytest.mark.filterwarnings("error")
+def test_no_date_beyond_the_year_9999_warns_of_itself():
+    """numpy would, of one with its distance from UTC."""
+    texts = {
+        "12921-08-18T06:00": 0.25,
+        "12921-08-18T00:00:00Z": 0,
+        "12921-08-18T00:00+02:00": -1 / 12,
+        "12921-08-18 00:00:00.5-0230": (2.5 + 0.5 / 3600) / 24,
+        "12921-08-18T00-05": 5 / 24,
+        "12921-08-18Z": np.nan,
+        "12921-13-18T00:00Z": np.nan,
+        "12921-08-18T00:00Z+02:00": np.nan,
+    }
+    found = numbers_in(np.array([*texts], dtype=object), "date")
+    np.testing.assert_allclose(found, 4_000_000 + np.array([*texts.values()]), rtol=1e-15)
+
+
 def test_no_cell_decides_what_a_column_of_objects_is():
     one = pd.DataFrame({"c": np.array([1.5, 2.5], dtype=object)})
     other = pd.DataFrame({"c": np.array(["a", 1], dtype=object)})

@@ -48,7 +48,9 @@ _MOST_DIGITS = 17
 _FEW = 16  # cells that Python looks at as soon as pandas does
 _LAST_DAY = 1e8  # which microseconds in 64 bits reach
 _IS_PLAIN = re.compile(r"-?[0-9]+\.[0-9]+").fullmatch
-_IS_FAR = re.compile(r"[+-]?\d{4,}-\d\d-\d\d.*").fullmatch  # what the year 9999 is the last of
+_FAR = re.compile(  # dates that Python's own end before; with a time, and its distance from UTC
+    r"([+-]?\d{4,}-\d\d-\d\d)(?:([T ][\d:.]*)(?:Z|([+-]\d\d):?(\d\d)?)?)?"
+).fullmatch
 _PLAIN_TYPES = {str, int, float, bool, type(None)}  # of which equal values have equal keys
 
 
@@ -459,8 +461,13 @@ def _parsed(text):
         return dt.datetime.fromisoformat(text)
     except ValueError:
         pass
-    try:
-        return np.datetime64(text, "us") if _IS_FAR(text) else text
+    far = _FAR(text)
+    if far is None:
+        return text
+    date, time, hours, minutes = (part or "" for part in far.groups())
+    ahead = 60 * int(hours or 0) + int(f"{hours[:1]}{minutes or 0}")
+    try:  # numpy warns of zones, which would tell of this cell
+        return np.datetime64(date + time, "us") - np.timedelta64(ahead, "m")
     except ValueError:
         return text
 
