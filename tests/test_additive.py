@@ -342,6 +342,10 @@ def test_curves_are_monotonic_where_they_are_asked_to_be():
         ({"interactions": [("age", "age")]}, FRAME, "must be two columns"),
         ({"interactions": "some"}, FRAME, "interactions="),
         ({"monotonic_cst": {"age": 2}}, FRAME, "monotonic_cst="),
+        ({"monotonic_cst": [1]}, FRAME, "monotonic_cst=.* one number a column"),
+        ({"monotonic_cst": 1}, FRAME, "monotonic_cst=1 must be a dict"),
+        ({"monotonic_cst": {"ward": 1}}, FRAME, r"\['ward'\], whose categories have no order"),
+        ({"monotonic_cst": {"age": 1}, "classes": [0, 1, 2]}, FRAME, "needs two classes"),
         ({"monotonic_cst": {"town": 1}}, FRAME, "monotonic_cst names the column 'town'"),
     ],
 )

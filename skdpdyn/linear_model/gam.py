@@ -136,7 +136,8 @@ class AdditiveModel(PrivateLinearModel):
             R^2 of .79.
         monotonic_cst : dict, array-like or None, default=None
             1 for a column whose curve must not fall, -1 for a column whose curve must not rise, 0
-            for others: a dict ``{column: 1}``, or one number for each column. Isotonic regression
+            for others: a dict ``{column: 1}``, or one number for each column. The columns hold
+            numbers or dates, and there are at most two classes. Isotonic regression
             of the released curves enforces it, at no cost. With "auto" interactions, these columns
             are in no pair.
         start : fitted additive model or None, default=None

@@ -466,13 +466,43 @@ def monotonic(model: Any, n_features: int) -> dict[int, int]:
             return {}  # before a fit, columns have no names
         items = [(_place_of(model, key, "monotonic_cst"), sign) for key, sign in signs.items()]
     else:
-        items = list(enumerate(signs))
+        of_each = np.ndim(signs) == 1 and len(signs) == n_features
+        items = list(enumerate(signs)) if of_each else [(n_features, 0)]
     if any(sign not in (-1, 0, 1) for _, sign in items) or any(j >= n_features for j, _ in items):
         raise ValueError(
             f"monotonic_cst={quoted(signs)} must be a dict of columns, or one number a column, "
             "each of 1, 0 and -1"
         )
     return {j: int(sign) for j, sign in items if sign}
+
+
+def check_monotonic(model: Any, columns: Sequence[Any], named: bool, n_outputs: int) -> None:
+    """Raise, before records train, if ``monotonic_cst`` asks for what has no order.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``monotonic_cst``.
+    columns : sequence of NumberColumn or Levels
+        Columns.
+    named : bool
+        Whether they are those of data, in their order.
+    n_outputs : int
+        Number of raw predictions of a row.
+    """
+    signs = monotonic(model, len(columns))
+    if signs and n_outputs > 1:
+        raise ValueError(
+            "monotonic_cst needs two classes, or a regression: pass classes=[...] of two, or leave "
+            "it out"
+        )
+    names = getattr(model, "feature_names_in_", range(len(columns)))
+    levels = [names[j] for j in signs if named and isinstance(columns[j], Levels)]
+    if levels:
+        raise ValueError(
+            f"monotonic_cst names {levels}, whose categories have no order: number them, 1, 2, 3, "
+            "in the column itself, or leave them out"
+        )
 
 
 # --- rows -----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from skdpdyn.privacy._types import Mechanism
 from skdpdyn.privacy.calibration import check_shape, judge, least_noise
 from skdpdyn.privacy.checks import is_auto, is_named, quoted
 from skdpdyn.privacy.guarantees import Guarantee
-from skdpdyn.training.additive import candidates_of, is_number_of, names_pairs
+from skdpdyn.training.additive import candidates_of, check_monotonic, is_number_of, names_pairs
 from skdpdyn.training.conditioning import FittedConditioning
 from skdpdyn.training.parameters import buys_weights, checked, most_rows_of, solver_of
 from skdpdyn.training.problem import objective_of
@@ -66,7 +66,9 @@ def request_of(model: Any, n_samples: int, n_features: int, form: Form, facts: F
     expansion = candidates = tables = None
     conditioning = model.conditioning
     if family.expand is not None:
-        expand = partial(family.expand, model, facts.columns, form.columns is not None)
+        is_named = form.columns is not None
+        check_monotonic(model, facts.columns, is_named, loss.n_outputs)
+        expand = partial(family.expand, model, facts.columns, is_named)
         strength = rules.strength_of(n_samples, budget.mu, budget.adjacency)
         expansion = expand(strength)
         is_bounded = math.isfinite(loss.lipschitz)
