@@ -80,6 +80,7 @@ def test_a_pure_budget_names_the_solvers_that_can_keep_it():
         ("max_iter", r"solver=NoisyGD\(n_steps=...\)"),
         ("tol", "a number of steps that is fixed beforehand"),
         ("warm_start", "begins anew"),
+        ("penalty", "it is L2, of strength alpha"),
         ("class_weight", "a threshold on decision_function"),
     ],
 )

@@ -380,6 +380,9 @@ def test_a_codebook_has_types():
     schema = Schema.from_codebook(book)
     assert schema.types == {"price": "number", "day": "date"}
     assert schema.bounds == {"day": (FIRST, LAST)}
+    assert Schema.from_codebook(book[sorted(book)]) == schema
+    with pytest.raises(ValueError, match="levels, and if need be type, and no others"):
+        Schema.from_codebook(book.assign(unit="euro"))
     with pytest.raises(ValueError, match="types="):
         Schema(types={"price": "money"})
 

@@ -654,6 +654,12 @@ def test_columns_of_text_alone_may_all_be_pooled():
     assert 'id: other; side: r. "All other levels" are rare, or noise hides them.' in str(found)
 
 
+def test_a_list_of_one_level_has_rows_of_other_and_missing_values():
+    fathers = np.resize(np.array(["known", "other", None, "known"], dtype=object), N)
+    _, found = table("numbers", pd.DataFrame({"father": fathers}), categories={"father": ["known"]})
+    assert found.names[:2] == ("father: other", "father: missing")
+
+
 @pytest.mark.parametrize("name", ["other", "missing"])
 def test_levels_called_as_cells_are_have_rows_of_their_own(name):
     """Of 3 intervals of 4.9 standard errors one fails with probability 3e-6."""
@@ -702,7 +708,7 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     for wrong in ([("x", "x")], [("x", "w")], [("x",)]):
         with pytest.raises(ValueError, match="must be pairs of different columns of X"):
             table(kind, X, interactions=wrong)
-    with pytest.raises(ValueError, match=r"missing=\['w'\] other columns of it"):
+    with pytest.raises(ValueError, match="missing names 'w', which is no column of X"):
         table(kind, frame, missing=["w"])
     texts = set()
     for name in ("x", "y"):

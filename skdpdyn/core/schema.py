@@ -224,12 +224,14 @@ class Schema:
 
         if isinstance(codebook, str | Path):
             codebook = pandas.read_csv(codebook, dtype={"name": str, "levels": str})
-        if list(getattr(codebook, "columns", ())) not in (_CODEBOOK, [*_CODEBOOK, "type"]):
+        columns = list(getattr(codebook, "columns", ()))
+        if sorted(map(str, {*columns} - {"type"})) != sorted(_CODEBOOK):
             raise ValueError(
                 "codebook must be a frame or a CSV file with the columns name, low, high and "
-                "levels, and if need be type, a line for each column. It is public: do not pass "
-                "the data, nor what follows from them"
+                "levels, and if need be type, and no others, a line for each column. It is public: "
+                "do not pass the data, nor what follows from them"
             )
+        codebook = codebook[[*_CODEBOOK, *(["type"] * ("type" in columns))]]
         bounds: dict[Any, Any] = {}
         categories: dict[Any, Any] = {}
         types: dict[Any, Any] = {}

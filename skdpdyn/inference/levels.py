@@ -27,7 +27,7 @@ from skdpdyn.training.ranges import seen
 COUNTS_OF_LEVELS = "counts of levels"
 LEVELS_SHARE = 0.03
 REST = "all other levels"
-KNOWN = "known"
+KNOWN = "(known)"  # in parentheses, as no level of a list is
 # A level's variance among rows of length 1 is its part of the records over the number of columns.
 # Noise on the moment that finds coordinates has a norm of about the root of the number of numbers
 # and levels over the strength: what is told has this many times that
@@ -88,13 +88,14 @@ class TableCells:
                 f"missing names {quoted(twice[0])}, a column of categories: its missing cells are "
                 "a level already"
             )
-        named = {*levels, *with_missing}
-        if not is_table or not named <= {*frame.keys}:
+        if not is_table or not {*levels} <= {*frame.keys}:
             raise ValueError(
                 f"categories={quoted(categories)} must be a dict of columns of X, a frame, and "
-                "their public levels, or 'auto', and "
-                f"missing={quoted(with_missing)} other columns of it"
+                "their public levels, or 'auto'"
             )
+        if unknown := [key for key in with_missing if key not in frame.keys]:
+            raise ValueError(f"missing names {quoted(unknown[0])}, which is no column of X")
+        named = {*levels, *with_missing}
         return cls._of(frame, levels, bounds, with_missing) if named else None
 
     @classmethod

@@ -211,6 +211,7 @@ _ELSEWHERE = {
         "training takes a number of steps that is fixed beforehand: stopping by what the "
         "records say would be a release"
     ),
+    "penalty": "it is L2, of strength alpha, which privacy bounds and the noise depend on",
     "warm_start": "every fit spends its own budget and begins anew",
 }
 """Where to find what users of scikit-learn look for."""
