@@ -22,7 +22,7 @@ from skdpdyn import (
     complete_schema,
 )
 from skdpdyn.core.columns import Frame, kind_of, numbers_in, value_of
-from skdpdyn.core.expansion import Levels
+from skdpdyn.core.expansion import Levels, levels_in
 from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import PrivacyUtilityWarning
 from skdpdyn.inference import person_periods, private_regression
@@ -296,6 +296,31 @@ def test_no_date_beyond_the_year_9999_warns_of_itself():
     }
     found = numbers_in(np.array([*texts], dtype=object), "date")
     np.testing.assert_allclose(found, 4_000_000 + np.array([*texts.values()]), rtol=1e-15)
+
+
+FAR = pa.array([0, None, 2**63 - 1], pa.timestamp("us"))  # Python has no such last one
+IN_A_ZONE = pa.array([0, None, 2**63 - 1], pa.timestamp("us", "Asia/Tokyo"))
+FAR_DATES = {
+    "arrow": FAR,
+    "arrow, in a zone": IN_A_ZONE,
+    "arrow, days": pa.array([0, None, 2**31 - 1], pa.int32()).cast(pa.date32()),
+    "arrow, portions": pa.chunked_array([FAR[:2], FAR[2:]]),
+    "arrow, a dictionary": FAR.dictionary_encode(),
+    "pandas, of arrow": arrow(FAR, FAR.type),
+    "pandas, a dictionary": pd.Series(pd.arrays.ArrowExtensionArray(IN_A_ZONE.dictionary_encode())),
+    "pandas, in a zone": IN_A_ZONE.to_pandas(),
+    "pandas, categories": IN_A_ZONE.to_pandas().astype("category"),
+    "polars": pl.Series([0, None, 2**63 - 1]).cast(pl.Datetime("us")),
+    "polars, in a zone": pl.Series([0, None, 2**62]).cast(pl.Datetime("us", "Asia/Tokyo")),
+    "numpy": np.array([0, -(2**63), 2**62], "M8[us]"),
+}
+
+
+@pytest.mark.parametrize("name", FAR_DATES)
+def test_no_date_is_too_far_away_to_be_a_level(name):
+    """Other libraries raise where Python has no such date, for one cell of a whole column."""
+    assert Levels(("1970-01-01",)).codes(FAR_DATES[name]).tolist() == [0, 2, 1]
+    assert levels_in(FAR_DATES[name])[0].levels == ("1970-01-01",)
 
 
 def test_no_cell_decides_what_a_column_of_objects_is():

@@ -553,10 +553,17 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
     library = _library_of(values)
     if library == "pyarrow":
         return _apart_in_arrow(values)
+    if _is_time(values):
+        different, places = np.unique(_times_in(values), return_inverse=True)
+        return list(different), places
     if library == "polars":
         return _apart(values.to_list())
     if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
-        return _with_missing(values.cat.categories.tolist(), values.cat.codes.to_numpy())
+        levels = values.cat.categories.to_series()
+        different = list(_times_in(levels)) if _is_time(levels) else levels.tolist()
+        return _with_missing(different, values.cat.codes.to_numpy())
+    if hasattr(getattr(values.dtype, "pyarrow_dtype", None), "index_type"):  # a dictionary
+        return _apart_in_arrow(import_module("pyarrow").array(values.array))
     if library == "pandas" and kind_of(values.dtype) == TEXT:
         if len(values) <= _FEW:
             return _apart(values.tolist())
@@ -569,9 +576,27 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
     if values.dtype.kind in "iuf":
         different, places = np.unique(values, return_inverse=True)
         return list(different), places
-    if values.dtype.kind in "mM":  # nanoseconds would become numbers
-        values = values.astype(f"{values.dtype.kind}8[us]")
     return _apart(values.tolist())
+
+
+def _is_time(values):
+    """Return whether a column is of dates or of durations, by its type."""
+    dtype = values.dtype if hasattr(values, "dtype") else values.type
+    dtype = getattr(dtype, "pyarrow_dtype", dtype)
+    if _library_of(dtype) == "pyarrow":
+        return import_module("pyarrow.types").is_temporal(dtype)
+    if _library_of(dtype) == "polars":
+        return dtype.is_temporal()
+    return getattr(dtype, "kind", "") in "mM" or type(dtype).__name__ == "PeriodDtype"
+
+
+def _times_in(values):
+    """Return dates, in UTC, and durations as numpy's, which has those that Python has not.
+
+    Other libraries raise errors there, which would tell that a cell is so far away.
+    """
+    times = _as_array(values)
+    return times.astype(f"{times.dtype.kind}8[us]")
 
 
 def _apart(cells):
@@ -614,7 +639,10 @@ def _apart_in_arrow(values):
         return [None], np.zeros(len(values), np.intp)
     values = values if hasattr(values, "dictionary") else values.dictionary_encode()
     places = values.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
-    return _with_missing(values.dictionary.to_pylist(), places)
+    levels = values.dictionary
+    return _with_missing(
+        list(_times_in(levels)) if _is_time(levels) else levels.to_pylist(), places
+    )
 
 
 def _with_missing(different, places):
