@@ -65,3 +65,18 @@ def test_table():
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
     assert repr(table) == table.as_text()
+
+
+def test_frames_have_the_columns_of_the_table_in_their_order():
+    """In another order their numbers would meet the coefficients of others."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    _, table = private_regression(LOGISTIC, frame, Y, epsilon=5.0, bounds=(-0.5, 0.5))
+    for other in (frame[["c", "a", "b"]], frame.set_axis(["a", "b", "d"], axis=1)):
+        for ask in (table.predict, table.marginal_effects, table.standardized):
+            with pytest.raises(ValueError, match=r"the table has \['a', 'b', 'c'\], in this order"):
+                ask(other)
+    np.testing.assert_array_equal(table.predict(frame), table.predict(X))
+    _, unnamed = private_regression(LOGISTIC, X, Y, epsilon=5.0, bounds=(-0.5, 0.5))
+    np.testing.assert_array_equal(unnamed.predict(frame), unnamed.predict(X))
+    assert table.wald_test("a") == table.wald_test(["a"])

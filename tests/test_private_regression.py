@@ -710,6 +710,8 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
             table(kind, X, interactions=wrong)
     with pytest.raises(ValueError, match="missing names 'w', which is no column of X"):
         table(kind, frame, missing=["w"])
+    with pytest.raises(ValueError, match=r"\['w'\] are no columns of numbers in X"):
+        table(kind, frame, categories="auto", bounds={"x": (0, 10), "w": (0, 1)})
     texts = set()
     for name in ("x", "y"):
         gaps = frame.assign(**{name: frame[name].mask(np.arange(N) == 7)})

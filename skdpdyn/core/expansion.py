@@ -940,7 +940,12 @@ def _in_order(bounds, name, n_features, names, partly):
             )
         columns = bounds
     missing = set(columns) - set(bounds)
-    if missing and not (partly and set(bounds) <= set(columns)):
+    if missing and partly and (unknown := sorted(map(str, {*bounds} - {*columns}))):
+        raise ValueError(
+            f"{name} is a dict by column name: {unknown} are no columns of numbers in X. Leave "
+            "them out"
+        )
+    if missing and not partly:
         raise ValueError(f"{name} is a dict by column name: no bounds for {sorted(missing)}")
     return [bounds.get(column, (np.nan, np.nan)) for column in columns]
 

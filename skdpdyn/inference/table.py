@@ -438,6 +438,7 @@ class PrivateSummary(Shown):
 
     def _places(self, names):
         """Return the places of coefficients, by name."""
+        names = [names] if isinstance(names, str) else names
         unknown = sorted(set(names) - set(self.names))
         if unknown or not len(names):
             raise ValueError(
@@ -446,9 +447,21 @@ class PrivateSummary(Shown):
             )
         return [self.names.index(name) for name in names]
 
+    def _check_names(self, names):
+        """Refuse a frame with other columns than the table has, or in another order."""
+        n_columns = len(self.names) - ("intercept" in self.names)
+        own = list(self.names[:n_columns])
+        if own != names and own != [f"x{j}" for j in range(n_columns)]:
+            raise ValueError(
+                f"X has the columns {names}, but the table has {own}, in this order. Levels are "
+                "columns of 0 and 1"
+            )
+
     def _raw(self, X):
         """Return public rows with the constant, and sums of coefficients."""
         frame = None if isinstance(X, list | tuple) else Frame.of(X)
+        if frame is not None and frame.names:
+            self._check_names(list(frame.keys))
         X = np.asarray(values_of(X), dtype=np.float64) if frame is None else frame.matrix()
         n_columns = len(self.names) - ("intercept" in self.names)
         if X.ndim != 2 or X.shape[1] != n_columns:
