@@ -202,6 +202,18 @@ def test_an_additive_model_lends_tables_and_map(categories):
         clone(again).set_params(start=([1.0], 0.0)).fit(frame, y)
 
 
+def test_a_start_has_the_columns_of_the_data_in_their_order():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = PrivateLogisticRegression(classes=[False, True])
+    first = clone(model).fit(frame, Y)
+    for start in (first, FrozenEstimator(first)):
+        again = clone(model).set_params(start=start)
+        with pytest.raises(ValueError, match="other columns than X, or in another order"):
+            again.fit(frame[["c", "a", "b"]], Y)
+        assert again.fit(frame, Y).sources_
+    assert clone(model).set_params(start=first).fit(X, Y).sources_  # no names to compare
+
+
 def test_numbers_are_public_by_the_word_of_who_passes_them():
     public = LogisticRegression().fit(X[:300], Y[:300])
     numbers = (public.coef_, public.intercept_)

@@ -85,6 +85,12 @@ def start_of(model: Any, n_features: int, n_outputs: int) -> Start:
             and not np.array_equal(np.unique(classes), lent)
         ):
             raise ValueError("start has other classes_ than classes: pass a model of the same ones")
+        own, lent_names = (getattr(of, "feature_names_in_", None) for of in (model, start))
+        if own is not None and lent_names is not None and list(own) != list(lent_names):
+            raise ValueError(
+                "start has other columns than X, or in another order: pass X[start."
+                "feature_names_in_]"
+            )
     else:
         raise ValueError(
             f"start={quoted(start)} must be None, a fitted linear model or a pair (coef, "
