@@ -76,7 +76,7 @@ def expansion_of(rich):
         NumberColumn(-1.0, 5.0),
     )
     columns += (Levels(("c", "d", "e")),)
-    expansion = Expansion(columns, 3, 1.5)
+    expansion = Expansion(columns, 3, 1.5, full_levels=2.4)
     if rich:
         expansion = expansion.with_uniform_distributions()
         # of numbers, and of levels too
@@ -887,6 +887,29 @@ def test_few_records_or_many_levels_leave_named_pairs_as_coarse_as_others():
     assert drawn_finely(few, 1e9).n_products <= 400
     with pytest.raises(ValueError, match="a number for each pair"):
         replace(few, fine=(8,))
+
+
+@pytest.mark.parametrize(("adjacency", "least"), [("add_remove", 0.75), ("replace_one", 0.65)])
+def test_columns_of_levels_that_tell_nothing_cost_little(adjacency, least):
+    """They lengthen rows: with levels as long as numbers R^2 is .70 and .47."""
+    names = list("abcdefgh")
+    scores = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(0, 1, 1500)
+        levels = {f"c{j}": rng.choice(names, x.size) for j in range(4)}
+        y = np.clip(x + 0.1 * rng.standard_normal(x.size), 0, 1)
+        model = PrivateGAMRegressor(
+            0.1,
+            adjacency=adjacency,
+            bounds={"x": (0, 1)},
+            categories=dict.fromkeys(levels, names),
+            target_bounds=(0, 1),
+            random_state=seed,
+        )
+        frame = pd.DataFrame({"x": x} | levels)
+        scores.append(model.fit(frame, y).score(frame, y))
+    assert np.mean(scores) > least
 
 
 def test_products_that_fill_memory_are_refused_before_any_is_made():

@@ -411,7 +411,10 @@ def test_a_gradient_that_leaves_no_room_for_its_rounding_cannot_be_released():
 # --- the algebra: rows of cells -------------------------------------------------------------------
 
 TABLES = Expansion(
-    (NumberColumn(-1.0, 1.0), Levels(("a", "b", "c")), NumberColumn(0.0, 4.0)), 2, 1.0
+    (NumberColumn(-1.0, 1.0), Levels(("a", "b", "c")), NumberColumn(0.0, 4.0)),
+    2,
+    1.0,
+    full_levels=2.0,
 )
 OF_CELLS = {
     "cells": lambda rows: rows.cell_counts(),
@@ -449,7 +452,7 @@ def test_tables_that_are_longer_than_they_say_are_shortened():
     """What bounds a row of cells is not what is declared of its tables, but these themselves."""
     codes = np.zeros((N, len(TABLES.columns)), TABLES.code_dtype)
     assert TABLES.longest <= TABLES.row_norm <= 1.5 * TABLES.longest
-    long = Expansion(TABLES.columns, 2, 1.0)
+    long = replace(TABLES)
     vars(long)["tables"] = [9 * table for table in TABLES.tables]
     for expansion, shortened in ((TABLES, False), (long, True)):
         rows = rows_of(Coded(codes, expansion), np.zeros(N), None, 1)

@@ -302,14 +302,14 @@ def weighted_squares(table: Any, centre: np.ndarray, weights: np.ndarray) -> np.
     Parameters
     ----------
     table : ndarray or sparse matrix of shape (n_cells, n_features)
-        Features of cells; a sparse one is the identity matrix.
+        Features of cells; a sparse one is a diagonal matrix.
     centre, weights : ndarray of shape (n_features,)
         Centre, and weights of squares.
     """
     if not sparse.issparse(table):
         return np.square(table - centre) @ weights
     absent = weights * np.square(centre)
-    return weights * np.square(1 - centre) + (absent.sum() - absent)
+    return weights * np.square(table.diagonal() - centre) + (absent.sum() - absent)
 
 
 def _before_records(parts, std):
@@ -439,6 +439,9 @@ class Expansion(FieldsAlone):
     distributions : tuple of (tuple of float or None) or None, default=None
         For each column, the part of the records below each cell and half of those in it: a further
         scale, of what was released. None: no such scale.
+    full_levels : float, default=inf
+        Number of levels of a column up to which the feature of a level is 1. In a column of more
+        levels it is the root of this over their number.
 
     Examples
     --------
@@ -457,6 +460,7 @@ class Expansion(FieldsAlone):
     order: int = 2
     fine: tuple[int, ...] = ()
     distributions: tuple[tuple[float, ...] | None, ...] | None = None
+    full_levels: float = math.inf
 
     def __post_init__(self):
         if len(set(self.pairs)) < len(self.pairs):
@@ -535,12 +539,12 @@ class Expansion(FieldsAlone):
         of_scale = math.fsum(k ** (-2 * self.decay) for k in range(1, max(self.n_terms, 1) + 1))
         extra = self.distributions is not None
         scales = [
-            (self.n_scales(column) + extra) * of_scale + (column.n_flags > 1)
+            max((self.n_scales(column) + extra) * of_scale + (column.n_flags > 1), 1.0)
             if isinstance(column, NumberColumn)
-            else 1.0
-            for column in self.columns
+            else self.flag(j) ** 2
+            for j, column in enumerate(self.columns)
         ]
-        squares = math.fsum(max(1.0, scale) for scale in scales) + math.fsum(
+        squares = math.fsum(scales) + math.fsum(
             # a row has one of the levels of each column
             math.fsum(weight**2 for *_, weight in self._terms_of_pair(k))
             for k in range(len(self.pairs))
@@ -571,13 +575,18 @@ class Expansion(FieldsAlone):
 
     @cached_property
     def tables(self) -> list[Any]:
-        """For each column, the features of each cell; of levels, a sparse identity matrix."""
+        """For each column, the features of each cell; of levels, a sparse diagonal matrix."""
         return [
-            sparse.eye(column.n_cells, format="csr")
+            sparse.eye(column.n_cells, format="csr") * self.flag(j)
             if isinstance(column, Levels)
             else self._of_numbers(j)
             for j, column in enumerate(self.columns)
         ]
+
+    def flag(self, j: int) -> float:
+        """Return the feature of a level of a column, or of a missing number."""
+        n_levels = len(getattr(self.columns[j], "levels", ()))
+        return math.sqrt(min(1.0, self.full_levels / max(n_levels, 1)))
 
     def inside(self, j: int) -> slice:
         """Return the cells of a column of numbers between the ends of its distribution.
@@ -745,7 +754,7 @@ class Expansion(FieldsAlone):
         for j, (part, table) in enumerate(zip(self.slices, self.tables, strict=False)):
             if isinstance(self.columns[j], Levels):
                 rows[:, part] = 0.0
-                rows[np.arange(len(codes)), part.start + codes[:, j].astype(np.intp)] = 1.0
+                rows[np.arange(len(codes)), part.start + codes[:, j].astype(np.intp)] = self.flag(j)
             else:
                 np.take(table, codes[:, j], axis=0, out=rows[:, part], mode="clip")
         rows[:, sum(self.widths) :] = self.products(codes)

@@ -426,7 +426,8 @@ class CodedRows(LocalRows):
             counts = np.bincount(codes, weight, table.shape[0])
             if sparse.issparse(table):
                 others = counts.sum() - counts
-                sums = np.square(1 - centre[part]) * counts + np.square(centre[part]) * others
+                present = np.square(table.diagonal() - centre[part])
+                sums = present * counts + np.square(centre[part]) * others
             else:
                 sums = counts @ np.square(table - centre[part])
             squares.append(sums)

@@ -151,7 +151,7 @@ def kept_parts(model: Any) -> np.ndarray:
         is_empty &= error[first:] > _LIKE_EMPTY * error.max()
         cells = slice(expansion.starts[j] + first, expansion.starts[j + 1])
         of_noise = 1 / (1 + error[first:] ** 2)
-        rare_would_show = _RARE / (n_cells - first) > _SEEN * std
+        rare_would_show = _RARE / (n_cells - first) * expansion.flag(j) > _SEEN * std
         of_hidden = 0.0 if rare_would_show else 1 / (1 + (error[first:] / _HIDDEN_PRIOR) ** 2)
         of_levels = np.where(is_empty, of_hidden, of_noise)
         shown = np.clip(mean[part][first - n_cells :] / (_SEEN * std), 0.0, 1.0)

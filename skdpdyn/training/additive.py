@@ -261,17 +261,19 @@ def expand(
     if tables is not None:
         return tables
     n_numbers = sum(isinstance(column, NumberColumn) for column in columns)
+    full_levels = rules.full_levels(strength)
     if not rules.expands(strength, n_numbers):
         straight = tuple(
             replace(column, scales=("linear",)) if isinstance(column, NumberColumn) else column
             for column in columns
         )
-        return Expansion(straight, 0, 1.0)
+        return Expansion(straight, 0, 1.0, full_levels=full_levels)
     plain = Expansion(columns, 1, 1.0)
     learns = rules.buys_distributions(strength, n_numbers)
     n_scales = sum(plain.n_scales(column) for column in columns) + learns * n_numbers
     n_terms = rules.cosines_of_curves(strength, n_numbers, n_scales)
-    expansion = Expansion(columns, n_terms, rules.decay_of_cosines(strength, n_numbers))
+    decay = rules.decay_of_cosines(strength, n_numbers)
+    expansion = Expansion(columns, n_terms, decay, full_levels=full_levels)
     if learns:
         expansion = expansion.with_uniform_distributions()
     orders = rules.orders_of_products(strength, n_numbers)

@@ -131,7 +131,7 @@ class _Side(NamedTuple):
         """Return levels as they are, and numbers in groups of about as many records each."""
         rows: Any = first.rows
         expansion = rows.expansion
-        parts = np.clip(rows.map.centre[expansion.slices[j]], 0.0, 1.0)
+        parts = np.clip(rows.map.centre[expansion.slices[j]] / expansion.flag(j), 0.0, 1.0)
         groups = np.arange(parts.size)
         if not isinstance(expansion.columns[j], Levels):
             n = rules.GROUPS

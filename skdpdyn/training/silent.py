@@ -85,7 +85,7 @@ def _of_cells(expansion: Expansion, j: int, mean: np.ndarray, is_given: bool) ->
     mean = mean[expansion.slices[j]]
     if isinstance(expansion.columns[j], Levels):
         total = mean.sum()
-        parts = mean[-2:] / total if total > 0.5 else np.zeros(2)
+        parts = mean[-2:] / total if total > 0.5 * expansion.flag(j) else np.zeros(2)
         return next(
             (why for why, part in zip((OTHER, MISSING), parts, strict=True) if part > _NEARLY), None
         )
