@@ -94,6 +94,7 @@ def test_without_settle_all_that_was_reserved_is_charged(ledger):
     with ledger.reserve("scaler", GaussianDP(0.1)):
         pass
     never = ledger.reserve("never entered", GaussianDP(0.05))
+    assert repr(never).startswith("Reservation('never entered', GaussianDP(mu=0.05")
     assert states(ledger) == {"scaler": "settled", "never entered": "reserved"}
     assert ledger.total.mu == math.hypot(0.1, 0.05)
     never.settle(tightest(Gaussian(40.0)))  # less may be spent than was reserved

@@ -508,6 +508,9 @@ class Reservation:
         self.cost = cost
         self._open = True
 
+    def __repr__(self) -> str:
+        return f"Reservation({self.name!r}, {self.cost!r})"
+
     def settle(self, fitted: Any = None) -> None:
         """Charge the cost of the release instead of the reserved one.
 
