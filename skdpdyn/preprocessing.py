@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core import rules
 from skdpdyn.core.expansion import bounds_by_column
-from skdpdyn.core.noise import check_random_state
+from skdpdyn.core.noise import check_random_state, mark_of_release
 from skdpdyn.core.schema import apply_schema, released, sources_in
 from skdpdyn.core.spending import Share, Spending, buying, planned
 from skdpdyn.data.base import Rows, sum_rounding
@@ -492,6 +492,7 @@ class PrivateScaler(PrivateEstimatorMixin, OneToOneFeatureMixin, TransformerMixi
             self.ranges_ = facts.ranges.pairs
             self.bought_ = {all_open.name: 1.0}
             self.n_samples_ = n_samples
+            self._mark_ = mark_of_release(self.random_state)
             self._publish_plan(plan, (), unit)
             self.schema_ = schema_of(self, facts, "classes")
             self._sign()

@@ -327,6 +327,24 @@ def test_bounds_of_a_scaler_keep_their_source():
         assert both.sources == ()
 
 
+def test_releases_of_equal_facts_are_two():
+    """Ranges are powers of two: a second release that is the same costs as much as the first."""
+    two = (SCORE > 0).astype(int)
+
+    for release in (
+        lambda: complete_schema(X, epsilon=5.0),
+        lambda: PrivateScaler(epsilon=5.0).fit(X),
+    ):
+        one, other = release(), release()
+        first, second = (getattr(of, "schema_", of) for of in (one, other))
+        assert first.bounds == second.bounds
+        assert len((first | second).sources) == 2
+        assert (first | first).sources == first.sources
+        model = PrivateLogisticRegression(epsilon=5.0, classes=[0, 1], schema=first).fit(X, two)
+        assert total_privacy(other, model).sources == model.sources_ == first.sources
+        assert total_privacy(one, model).sources == ()
+
+
 def test_a_table_and_an_evaluation_keep_the_source_of_facts():
     first = PrivateRidge(epsilon=5.0, random_state=0).fit(X, SCORE)
     options = {"epsilon": 5.0, "target_bounds": first.target_bounds_}

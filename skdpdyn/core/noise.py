@@ -31,6 +31,7 @@ __all__ = [
     "generators",
     "largest_norm",
     "largest_point",
+    "mark_of_release",
     "noisy",
     "release",
     "same_draws",
@@ -255,6 +256,11 @@ def largest_norm(distribution, size):
     if distribution == "gaussian":
         return math.sqrt(size) + math.sqrt(2 * t)
     return size + math.sqrt(2 * size * t) + t
+
+
+def mark_of_release(random_state):
+    """Return a text that no other release has; "" of one with a seed, which repeats itself."""
+    return os.urandom(8).hex() if random_state is None else ""
 
 
 def seed_leaks(random_state):

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from skdpdyn.core import rules
 from skdpdyn.core.losses import squared
-from skdpdyn.core.noise import check_random_state, seed_leaks, source_of
+from skdpdyn.core.noise import check_random_state, mark_of_release, seed_leaks, source_of
 from skdpdyn.core.schema import Schema, Source, check_relation, facts_of
 from skdpdyn.core.spending import Spending, buying, scaled_to, total_of
 from skdpdyn.data.base import Rows
@@ -223,7 +223,7 @@ def complete_schema(
     if leaks:
         warn(f"this schema is not private: {'; '.join(leaks)}", PrivacyLeakWarning)
     guarantee = plan.guarantee.with_unit(unit)
-    told = f"{found.to_json()}{to_json(plan.mechanism)}"
+    told = f"{found.to_json()}{to_json(plan.mechanism)}{mark_of_release(random_state)}"
     key = hashlib.sha256(told.encode()).hexdigest()[:16]
     source = Source("complete_schema", guarantee, leaks, key)
     return CompleteSchema(

@@ -64,7 +64,10 @@ def _parts_of(value):
 
 
 def key_of(model: Any) -> str:
-    """Return a checksum of a model's coefficients or ranges, or that of facts; "": it has none."""
+    """Return a checksum of a model's coefficients or ranges, or that of facts; "": it has none.
+
+    Ranges of two releases are often equal: a mark tells these apart.
+    """
     if isinstance(model, Schema):
         return model.sources[0].key if model.sources else ""
     while hasattr(model, "best_estimator_") or hasattr(model, "steps"):  # a search, a pipeline
@@ -73,7 +76,8 @@ def key_of(model: Any) -> str:
     numbers = [np.asarray(getattr(model, name, ())) for name in names]
     if not any(array.size for array in numbers):
         return ""
-    return hashlib.sha256(b"".join(array.tobytes() for array in numbers)).hexdigest()[:16]
+    told = b"".join(array.tobytes() for array in numbers) + getattr(model, "_mark_", "").encode()
+    return hashlib.sha256(told).hexdigest()[:16]
 
 
 def leaks_of(sources: Iterable[Source]) -> tuple[str, ...]:
