@@ -356,7 +356,7 @@ def test_facts_of_some_columns_leave_the_others_to_be_bought():
         public = str(model.privacy_report().sections["assumed"]["public"])
         assert "bounds of the columns `z`" in public
         assert ("categories of the columns `side`" in public) == (model is additive)
-    with pytest.raises(ValueError, match=r"no bounds for \['x'\]"):  # a name that X does not have
+    with pytest.raises(ValueError, match=r"\['w'\] are no columns of numbers in X"):
         PrivateLogisticRegression(bounds={"z": (-2, 2), "w": (0, 1)}).fit(frame[["x", "z"]], TWO)
     with pytest.raises(ValueError, match="is no Gaussian release"):
         PrivateLogisticRegression(
