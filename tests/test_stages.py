@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
@@ -22,7 +23,7 @@ from skdpdyn import (
 from skdpdyn.core.expansion import NumberColumn
 from skdpdyn.core.schema import facts_of
 from skdpdyn.data.streamed import StreamedRows
-from skdpdyn.evaluation import evaluate
+from skdpdyn.evaluation import evaluate, prediction_interval
 from skdpdyn.inference import private_regression
 from skdpdyn.model_selection import PrivateSearchCV, search_privacy, total_privacy
 from skdpdyn.preprocessing import BoundsScaler, PrivateScaler
@@ -355,6 +356,26 @@ def test_a_table_and_an_evaluation_keep_the_source_of_facts():
         first.leaks_[0]
         in evaluate(PrivateRidge(epsilon=5.0).fit(X, SCORE), X, SCORE, **options).leaks_
     )
+
+
+def test_what_takes_facts_of_a_release_lists_it():
+    """Scores, intervals and profiles too, in their totals and reports."""
+    profile = complete_schema(X, SCORE, epsilon=5.0)
+    (source,) = profile.sources
+    assert profile.sources_ == total_privacy(profile).sources == ()
+    public = LinearRegression().fit(np.zeros((2, 3)), np.zeros(2))
+    bounds = {"target_bounds": profile.target_bounds}
+    budget = {"epsilon": 5.0}
+    for given in (
+        evaluate(public, X, SCORE, schema=profile, **budget),
+        evaluate(public, X, SCORE, **bounds, **budget),
+        prediction_interval(public, X, SCORE, **bounds, **budget),
+        complete_schema(X, SCORE, schema=Schema(**bounds), **budget),
+    ):
+        assert source in given.sources_
+        assert total_privacy(given).sources == (source,)
+        assert total_privacy(given, profile).sources == ()
+        assert "complete_schema of GaussianDP" in given.privacy_report().to_text()
 
 
 @pytest.mark.parametrize(

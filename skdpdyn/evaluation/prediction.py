@@ -57,7 +57,7 @@ class PredictionInterval(RegressorMixin, BaseEstimator):
     n_samples_ : int
         Number of records that it was computed from, public.
     sources_ : tuple of Source
-        The model, with its guarantee.
+        The model, with its guarantee, and releases that ``target_bounds`` came from.
     leaks_ : tuple of str
         What ``privacy_`` does not cover.
 
@@ -281,7 +281,8 @@ def prediction_interval(
     interval.mechanism_ = plan.mechanism
     interval.delta_ = budget.delta
     interval.n_samples_ = tally.n
-    interval.sources_ = tuple(sources_of(model, "model"))
+    given = (*sources_of(model, "model"), *sources_of(target_bounds, "target_bounds"))
+    interval.sources_ = tuple(dict.fromkeys(given))
     interval.leaks_ = (*leaks_of(interval.sources_), *seed_leaks(random_state))
     interval.coverage_ = float(coverage) if held_out else _coverage_of_training(interval)
     if math.isinf(threshold):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skdpdyn.core.noise import source_of
+from skdpdyn.core.schema import Source
 from skdpdyn.evaluation.bins import joined_bins
 from skdpdyn.evaluation.curves import PrivateCalibrationDisplay, PrivateRocCurveDisplay
 from skdpdyn.evaluation.estimates import Estimate, NoisyNumbers
@@ -17,6 +18,7 @@ from skdpdyn.privacy.checks import as_float, quoted
 from skdpdyn.privacy.display import Document, Shown, whose
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
+from skdpdyn.training.sources import facts_of
 
 MOST_CONFUSED = 30  # classes whose pairs are counted: of more, each metric would have more noise
 
@@ -47,6 +49,8 @@ class PrivateEvaluation(Shown):
         Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover, such as a seed.
+    sources_ : tuple of Source, default=()
+        Releases that ``schema`` or ``target_bounds`` came from, which `total_privacy` names.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
         Whether intervals are for the metrics of these records, or of their population.
     """
@@ -59,6 +63,7 @@ class PrivateEvaluation(Shown):
     delta_: float
     confidence: float
     leaks_: tuple[str, ...] = ()
+    sources_: tuple[Source, ...] = ()
     intervals_for: str = "noise alone"
 
     if TYPE_CHECKING:  # metrics depend on the kind of model
@@ -146,6 +151,7 @@ class PrivateEvaluation(Shown):
                 ),
                 source_of(self.leaks_),
                 self.leaks_,
+                facts_of(self.sources_),
             ),
         )
 
@@ -280,6 +286,8 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
         Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover, such as a seed.
+    sources_ : tuple of Source, default=()
+        Releases that ``schema`` or ``target_bounds`` came from, which `total_privacy` names.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
         Whether intervals are for the metrics of these records, or of their population.
     thresholds : ndarray of shape (n_thresholds,)
@@ -554,6 +562,8 @@ class ClassEvaluation(_OfLabels):
         Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover, such as a seed.
+    sources_ : tuple of Source, default=()
+        Releases that ``schema`` or ``target_bounds`` came from, which `total_privacy` names.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
         Whether intervals are for the metrics of these records, or of their population.
     classes : ndarray of shape (n_classes,)
@@ -695,6 +705,8 @@ class RegressionEvaluation(_OfNumbers):
         Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover, such as a seed.
+    sources_ : tuple of Source, default=()
+        Releases that ``schema`` or ``target_bounds`` came from, which `total_privacy` names.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
         Whether intervals are for the metrics of these records, or of their population.
     target_bounds : tuple (low, high)
@@ -792,6 +804,8 @@ class RateEvaluation(_OfNumbers, _Calibrated):
         Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover, such as a seed.
+    sources_ : tuple of Source, default=()
+        Releases that ``schema`` or ``target_bounds`` came from, which `total_privacy` names.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
         Whether intervals are for the metrics of these records, or of their population.
     thresholds : ndarray of shape (9,)
@@ -903,6 +917,8 @@ class PairedEvaluation(_OfNumbers):
         Coverage probability of the intervals.
     leaks_ : tuple of str, default=()
         Leaks that ``privacy_`` does not cover, such as a seed.
+    sources_ : tuple of Source, default=()
+        Releases that ``schema`` or ``target_bounds`` came from, which `total_privacy` names.
     intervals_for : {"noise alone", "the population"}, default="noise alone"
         Whether intervals are for the differences of these records, or of their population.
     names : tuple of str

@@ -215,6 +215,7 @@ def evaluate(
         total = total_weight(weighed, spending)
         with silent_arithmetic():
             released = scores.release(spending, total[0], quantile)
+    sources = tuple(dict.fromkeys(sources_of([schema, target_bounds], "schema")))
     return scores.evaluation(
         released,
         n_samples=n_samples,
@@ -225,9 +226,10 @@ def evaluate(
         confidence=float(confidence),
         leaks_=(
             *(leak for one in models for leak in _leaks_of(one)),
-            *leaks_of(sources_of([schema, target_bounds], "schema")),
+            *leaks_of(sources),
             *seed_leaks(random_state),
         ),
+        sources_=sources,
     )
 
 

@@ -27,7 +27,7 @@ from skdpdyn.training.facts import ClassLabels, Fact, TargetRange
 from skdpdyn.training.purchase import of_open_columns, schema_of, strength_of
 from skdpdyn.training.reading import Beside, read
 from skdpdyn.training.silent import columns_without_levels, warn_of_silent
-from skdpdyn.training.sources import leaks_of
+from skdpdyn.training.sources import facts_of as facts_of_sources, leaks_of
 from skdpdyn.training.targets import Labels, Numbers
 from skdpdyn.training.values import Facts, Family
 
@@ -76,6 +76,11 @@ class CompleteSchema(Schema):
     n_samples_: int = 0
     bought_: Any = None
 
+    @property
+    def sources_(self) -> tuple[Source, ...]:
+        """Releases that facts came from which were known before."""
+        return self.sources[1:]
+
     def privacy_report(self) -> PrivacyReport:
         """Return the report of the release: its cost, its theorem, and the limits of the guarantee.
 
@@ -88,7 +93,7 @@ class CompleteSchema(Schema):
         others = tightest(record, delta=self.delta_).alternatives
         unit = f", each a {guarantee.unit}" * (guarantee.unit != "record")
         public = f"n_samples={self.n_samples_}{unit}", "names and types of the columns"
-        bought = lines_of_facts(self.bought_)
+        bought = (*lines_of_facts(self.bought_), *facts_of_sources(self.sources_))
         return privacy_report(
             record,
             guarantee,
