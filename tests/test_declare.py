@@ -383,6 +383,8 @@ def test_a_schema_stands_for_single_parameters(tmp_path):
     assert schema.categories == {"side": ("up", "down"), "code": (1, 2)}
     assert (schema.bounds, schema.classes) == ({"x": (-1.0, 1.0)}, (0, 1))
     assert Schema.from_json(schema.to_json(tmp_path / "schema.json")) == schema
+    for place in (tmp_path / "schema.json", str(tmp_path / "schema.json")):
+        assert Schema.from_json(place) == schema
     side = np.where(X[:, 1] > 0, "up", "down")
     frame = pd.DataFrame({"x": X[:, 0], "side": side, "code": 1 + TWO})
     with warnings.catch_warnings():

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 
@@ -46,7 +47,6 @@ def test_columns_that_tell_nothing_are_named_and_not_advised_on(columns, told, e
 
 
 def test_table():
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["age", "<b>", "income of the last year"])
     options = {"bounds": (-0.5, 0.5), "confidence": 0.9}
     _, table = private_regression(LOGISTIC, frame, Y, epsilon=5.0, **options)
@@ -67,16 +67,50 @@ def test_table():
     assert repr(table) == table.as_text()
 
 
-def test_frames_have_the_columns_of_the_table_in_their_order():
+def test_columns_of_a_table_are_found_by_name():
     """In another order their numbers would meet the coefficients of others."""
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     _, table = private_regression(LOGISTIC, frame, Y, epsilon=5.0, bounds=(-0.5, 0.5))
-    for other in (frame[["c", "a", "b"]], frame.set_axis(["a", "b", "d"], axis=1)):
-        for ask in (table.predict, table.marginal_effects, table.standardized):
-            with pytest.raises(ValueError, match=r"the table has \['a', 'b', 'c'\], in this order"):
-                ask(other)
-    np.testing.assert_array_equal(table.predict(frame), table.predict(X))
+    for ask in (table.predict, table.marginal_effects, table.standardized):
+        with pytest.raises(ValueError, match=r"but the table has \['a', 'b', 'c'\]"):
+            ask(frame.set_axis(["a", "b", "d"], axis=1))
+    np.testing.assert_array_equal(table.predict(frame[["c", "a", "b"]]), table.predict(X))
+    assert table.standardized(frame[["c", "a", "b"]]) == table.standardized(X)
     _, unnamed = private_regression(LOGISTIC, X, Y, epsilon=5.0, bounds=(-0.5, 0.5))
     np.testing.assert_array_equal(unnamed.predict(frame), unnamed.predict(X))
     assert table.wald_test("a") == table.wald_test(["a"])
+
+
+def test_rows_of_data_become_columns_of_the_table():
+    """Levels, of which some are pooled and some are not listed, gaps, splines and products."""
+    rng = np.random.default_rng(0)
+    every = np.array(["a", "b", "rare", "unlisted", None], dtype=object)
+    frame = pd.DataFrame(X, columns=["x", "gap", "bend"])
+    frame["letter"] = rng.choice(every, len(X), p=[0.5, 0.3, 0.01, 0.01, 0.18])
+    frame["day"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 9, len(X)), "D")
+    gaps = rng.random(len(X)) < 0.2
+    frame.loc[gaps, "gap"] = np.nan
+    bounds = {"x": (-0.5, 0.5), "gap": (-1.0, 0.5), "bend": (-0.5, 0.5)}
+    bounds["day"] = ("2024-01-01", "2024-01-10")
+    model, table = private_regression(
+        LOGISTIC, frame, Y, epsilon=50.0, bounds=bounds, random_state=0, missing=["gap"],
+        categories={"letter": ["a", "b", "rare"]}, splines={"bend": 2},
+        interactions=[("x", "letter")],
+    )  # fmt: skip
+    rows = table.columns(frame[["letter", "day", "gap", "bend", "x"]])
+    assert list(rows) == list(model.feature_names_in_)
+    np.testing.assert_array_equal(rows["gap"], np.where(gaps, -0.25, X[:, 1]))
+    np.testing.assert_array_equal(rows["gap: missing"], gaps)
+    np.testing.assert_array_equal(rows["letter: b"], frame["letter"] == "b")
+    np.testing.assert_array_equal(rows["letter: missing"], frame["letter"].isna())
+    pooled = frame["letter"].isin(["rare", "unlisted"])
+    np.testing.assert_array_equal(rows["letter: all other levels"], pooled)
+    np.testing.assert_array_equal(rows["x x letter: b"], X[:, 0] * (frame["letter"] == "b"))
+    np.testing.assert_array_equal(rows["B1(bend)"], table.splines["bend"].columns(X[:, 2])[:, 0])
+    np.testing.assert_array_equal(table.predict(frame), table.predict(rows))
+    np.testing.assert_array_equal(table.columns(rows), rows)
+    assert abs(np.mean(model.predict(rows) == Y) - model.score(rows, Y)) < 1e-12
+    with pytest.raises(ValueError, match=r"X holds text in \['word'\]"):
+        table.columns(frame.assign(word="a"))
+    with pytest.raises(ValueError, match="X must be a frame"):
+        table.columns(X)

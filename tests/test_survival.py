@@ -106,12 +106,34 @@ def test_curves_of_a_person_by_name():
     for named in ({"control": 1.0}, frame[control].iloc[:1]):
         same = SurvivalCurve.of(table, TIMES, named)
         np.testing.assert_array_equal(same.survival, by_place.survival)
-    with pytest.raises(ValueError, match=r"x has \['age'\], but the table"):
+    with pytest.raises(ValueError, match=r"X has the columns \['age', .*but the table has"):
         SurvivalCurve.of(table, TIMES, {"age": 1.0})
-    levels = SimpleNamespace(names=(*table.names[:-2], "arm: b", "intercept"), sums=table.sums)
-    levels.quantile = table.quantile
-    same = SurvivalCurve.of(levels, TIMES, {"arm": "b"})
-    np.testing.assert_array_equal(same.survival, by_place.survival)
+
+
+def test_curves_of_a_person_by_level():
+    """Of levels that are pooled, too, and of values that are not listed."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    arms = rng.choice(["a", "b", "c"], 8000, p=[0.6, 0.37, 0.03])
+    durations = rng.exponential(np.where(arms == "b", 60, 30))
+    frame = pandas.DataFrame({"age": rng.uniform(0, 1, 8000), "arm": arms})
+    X, y, groups, at_risk = person_periods(durations, np.ones(8000), TIMES, frame)
+    _, table = private_regression(
+        PrivateLogisticRegression(max_rows_per_person=len(TIMES)), X, y, epsilon=20.0,
+        bounds=(0, 1), classes=[0, 1], groups=groups, equal_rows=True, at_risk=at_risk,
+        categories={"arm": ["a", "b", "c"]}, random_state=0,
+    )  # fmt: skip
+    assert table.names[-3:-1] == ("arm: b", "arm: all other levels")
+    for arm, dummies in (
+        ("a", (0, 0)),
+        ("b", (1, 0)),
+        ("c", (0, 1)),
+        ("z", (0, 1)),
+        (None, (0, 1)),
+    ):
+        by_place = SurvivalCurve.of(table, TIMES, [0.5, *dummies])
+        same = SurvivalCurve.of(table, TIMES, {"age": 0.5, "arm": arm})
+        np.testing.assert_array_equal(same.survival, by_place.survival)
 
 
 @pytest.mark.parametrize(

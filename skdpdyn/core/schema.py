@@ -283,18 +283,20 @@ class Schema:
         return text
 
     @classmethod
-    def from_json(cls, text: str) -> "Schema":
+    def from_json(cls, text: str | Path) -> "Schema":
         """Return the schema of a JSON document.
 
         Parameters
         ----------
-        text : str
-            What `to_json` has returned.
+        text : str or Path
+            What `to_json` has returned, or the path of the file that it has written.
 
         Returns
         -------
         Schema
         """
+        if isinstance(text, Path) or not text.lstrip().startswith("{"):
+            text = Path(text).read_text(encoding="utf-8")
         facts = json.loads(text)
         sources = [
             Source(

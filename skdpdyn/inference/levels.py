@@ -202,6 +202,8 @@ class TableCells:
             )
         ]
         return ChosenLevels(
+            self.keys,
+            tuple(columns),
             tuple(reference for reference, _ in told),
             [dummies for _, dummies in told],
             tuple(
@@ -274,12 +276,44 @@ def _with_text(frame, categories):
 
 
 @dataclass(frozen=True, eq=False)
+class CellNames:
+    """Which coefficient of a table each level of a column has.
+
+    Parameters
+    ----------
+    column : Levels
+        The levels.
+    names : tuple of str or None
+        The coefficient of each level, of other and of missing values; None: the reference.
+    filled : float
+        Of a column of numbers with missing values: what stands for these.
+    """
+
+    column: Levels
+    names: tuple[str | None, ...]
+    filled: float
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the column is one of numbers, of which missing ones have a coefficient."""
+        return self.column.levels == (KNOWN,)
+
+    def of(self, values: Any) -> list[str | None]:
+        """Return the coefficient of each value; numbers are NaN where they are missing."""
+        if self.is_numeric:
+            values = np.where(np.isnan(values), np.array(None), KNOWN)
+        return [self.names[code] for code in self.column.codes(values).tolist()]
+
+
+@dataclass(frozen=True, eq=False)
 class ChosenLevels:
     """Levels of a table: the reference of each column, and by name the cells of its dummies.
 
     ``rest`` are the names that dummies of pooled levels have.
     """
 
+    keys: tuple[Hashable, ...]
+    columns: tuple[Levels, ...]
     references: tuple[str, ...]
     dummies: list[dict[str, list[int]]]
     rest: tuple[str, ...]
@@ -309,12 +343,28 @@ class ChosenLevels:
         why = f' "{REST.capitalize()}" are rare, or noise hides them.' if self.pooled else ""
         return f" Reference levels: {'; '.join(references)}.{why}"
 
+    def cells(
+        self, as_reference: Sequence[str], filled: Mapping[str, float]
+    ) -> dict[str, "CellNames"]:
+        """Return by column which dummy each cell has; some dummies count as references.
+
+        ``filled`` are what stands for missing numbers, by column.
+        """
+        found = {}
+        for key, column, names in zip(self.keys, self.columns, self.dummies, strict=True):
+            of_cells = dict.fromkeys(range(column.n_cells))
+            for name, cells in names.items():
+                of_cells |= dict.fromkeys(cells if name not in as_reference else (), name)
+            names_so_far = tuple(of_cells.values())
+            found[str(key)] = CellNames(column, names_so_far, filled.get(str(key), math.nan))
+        return found
+
     def one_hot(self, first: int) -> list[list[int]]:
         """Return places of the dummies of each column, from ``first`` on."""
         ends = np.cumsum([first, *map(len, self.dummies)]).tolist()
         return [list(range(start, end)) for start, end in pairwise(ends)]
 
-    def columns(self, codes: np.ndarray) -> list[np.ndarray]:
+    def dummies_of(self, codes: np.ndarray) -> list[np.ndarray]:
         """Return the dummies of rows."""
         every = zip(codes.T, self.dummies, strict=True)
         return [

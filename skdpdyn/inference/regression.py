@@ -567,6 +567,7 @@ class Columns:
         silent: list[int] = []
         pooled: list[int] = []
         levels = None
+        filled = np.empty(0)
         ends = [
             (column.low, column.high)
             for column in facts.columns
@@ -583,15 +584,15 @@ class Columns:
             numbers = np.where(missing > 0, filled, rows.X[:, : len(bounds)])
         splines = {}
         for j, knots in self.knots.items():
-            pair = bounds[j].tolist()
-            splines[j] = knots.spline(*pair, seen_of(pair, self.table.columns[j]))
+            low, high = bounds[j].tolist()
+            splines[j] = knots.spline(low, high, seen_of((low, high), self.table.columns[j]))
         rows.X, bounds, spans = spread(numbers, bounds, splines)
         places = dict(zip(names, spans, strict=True))
         one_hot = [[j for k in group for j in spans[k]] for group in self.one_hot]
         one_hot += [spans[j] for j in splines]
         names = [name for j, key in enumerate(names) for name in _names(splines.get(j), key)]
         if self.cells is not None and levels is not None:
-            dummies = levels.columns(codes)
+            dummies = levels.dummies_of(codes)
             names += levels.names
             silent = [len(bounds) + j for j in levels.silent]
             pooled = [len(bounds) + j for j in levels.pooled]
@@ -612,7 +613,8 @@ class Columns:
         size = np.full(len(units.bounds), 1 / units.radius)
         rows.map = RowMap(None, size, norm=1.0, radius=units.radius)
         by_place = {spans[j][0]: spline for j, spline in splines.items()}
-        return Ready(rows, units, levels, pooled, by_place)
+        fills = dict(zip([*getattr(self.cells, "names", ())], filled.tolist(), strict=True))
+        return Ready(rows, units, levels, pooled, by_place, fills)
 
     def _used(self, reading):
         """Return 1 where numbers are missing, of the rows that are used of each person."""
@@ -637,7 +639,8 @@ def _names(spline, name):
 class Ready(NamedTuple):
     """Rows in units of their bounds, levels, and splines by the place of their first column.
 
-    ``pooled`` are the places of dummies of pooled levels.
+    ``pooled`` are the places of dummies of pooled levels, ``filled`` what stands for missing
+    numbers of each column, if there are levels.
     """
 
     rows: LocalRows
@@ -645,6 +648,7 @@ class Ready(NamedTuple):
     levels: ChosenLevels | None
     pooled: list[int]
     splines: dict[int, Spline]
+    filled: dict[str, float]
 
     def curves(self, centre: np.ndarray) -> dict[str, Spline]:
         """Return the splines with the means of their columns, of released ones of rows."""
@@ -771,11 +775,20 @@ class _Fit:
         model._sign()
         names = [names_of(model)[j] for j in as_reference]
         notes = "" if ready.levels is None else ready.levels.note(names)
+        cells = {} if ready.levels is None else ready.levels.cells(names, ready.filled)
         notes += f" Smaller weights remove about {100 * scored.lost:.2g} % of the total weight."
         if scored.cut is not None:
             notes += f" About {100 * scored.cut:.2g} % of the residuals are clipped."
         beside = self._of_residuals(scored, coordinates.constant)
-        return table, notes, beside | {"splines": ready.curves(coordinates.centre)}
+        return (
+            table,
+            notes,
+            beside
+            | {
+                "splines": ready.curves(coordinates.centre),
+                "levels": cells,
+            },
+        )
 
     def _estimates(self, evidence, units, shift, pooled):
         """Return estimates, and the columns of pooled levels that count as the reference in them.

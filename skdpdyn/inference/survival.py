@@ -197,8 +197,8 @@ class SurvivalCurve:
         times : array-like of shape (n_periods,)
             The ends of the periods.
         x : array-like of shape (n_features,), dict or frame of one row, default=()
-            Columns of the person whose curve it is, in the order of the table or by name. Of a
-            column of levels the level: one that the table does not name is the reference.
+            Columns of the person whose curve it is, in the order of the table, or by name, which
+            may be columns of levels in place of their dummies.
 
         Returns
         -------
@@ -229,7 +229,16 @@ def _rows_of_periods(table, times, x):
     """Return a row of the table's columns for each period of a person, with the constant."""
     n_periods = times.size
     names = table.names[n_periods - 1 : -1]
-    x = _named(names, x) if hasattr(x, "items") else np.asarray(values_of(x), dtype=np.float64)
+    if hasattr(x, "items"):
+        of_levels = [key for key, cells in table.levels.items() if not cells.is_numeric]
+        values = dict.fromkeys(table.names[: n_periods - 1], np.zeros(1))
+        for key, of_one in x.items():
+            kind = object if str(key) in of_levels else np.float64
+            values[str(key)] = np.array([getattr(of_one, "iloc", [of_one])[0]], dtype=kind)
+        made = table.columns_by_name(values)
+        x = np.concatenate([made[name] for name in names])
+    else:
+        x = np.asarray(values_of(x), dtype=np.float64)
     if n_periods + x.size != len(table.names):
         raise ValueError(
             f"times={times.tolist()!r} and x have {n_periods + x.size} numbers, but the table "
@@ -237,19 +246,6 @@ def _rows_of_periods(table, times, x):
         )
     rows = np.column_stack([np.eye(n_periods, n_periods - 1, -1), np.tile(x, (n_periods, 1))])
     return np.column_stack([rows, np.ones(n_periods)])
-
-
-def _named(names, x):
-    """Return the columns of a table of a person, of values by name."""
-    values = {str(name): getattr(value, "iloc", [value])[0] for name, value in x.items()}
-    columns = {name if name in values else name.partition(": ")[0] for name in names}
-    if columns != {*values}:
-        raise ValueError(f"x has {sorted(values)}, but the table has the columns {sorted(columns)}")
-    numbers = []
-    for name in names:
-        column, _, level = name.partition(": ")
-        numbers.append(values[name] if name in values else str(values[column]) == level)
-    return np.array(numbers, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from skdpdyn.core.columns import Frame, spans_in, values_of
+from skdpdyn.core.columns import OBJECTS, TEXT, Frame, numbers_in, spans_in, values_of
 from skdpdyn.core.noise import source_of
 from skdpdyn.evaluation.estimates import Estimate
 from skdpdyn.exceptions import optional
 from skdpdyn.inference.directions import Estimates, Sums
+from skdpdyn.inference.levels import CellNames
 from skdpdyn.inference.splines import Curve, Spline, factor_of_all
 from skdpdyn.privacy import GaussianDP, privacy_report
 from skdpdyn.privacy.checks import as_float, checked_flag, checked_number, quoted
@@ -94,6 +95,9 @@ class PrivateSummary(Shown):
         Delta at which epsilon is printed.
     splines : dict of str to Spline
         Splines of numeric columns, by column name. `curve` returns their curves.
+    levels : dict of str to CellNames
+        By column of categories, which coefficient each level has, in ``column.levels`` and
+        ``names``. None in place of a name: the reference.
     leaks_ : tuple of str, default=()
         Leaks of the model or the table, which the guarantees do not cover.
     sources_ : tuple of Source, default=()
@@ -141,6 +145,7 @@ class PrivateSummary(Shown):
     mechanism_: Any
     delta_: float
     splines: Mapping[str, Spline]
+    levels: Mapping[str, CellNames]
     leaks_: tuple[str, ...] = field(default=())
     sources_: tuple[Source, ...] = field(default=(), repr=False)
     inverse_link: Callable[[np.ndarray], np.ndarray] | None = None
@@ -337,7 +342,7 @@ class PrivateSummary(Shown):
             for j, (name, unit_vector) in enumerate(
                 zip(self.names, np.eye(len(self.names)), strict=True)
             )
-            if j < np.shape(X)[1]
+            if j < len(self.names) - ("intercept" in self.names)
         }
 
     def curve(
@@ -447,23 +452,99 @@ class PrivateSummary(Shown):
             )
         return [self.names.index(name) for name in names]
 
-    def _check_names(self, names):
-        """Refuse a frame with other columns than the table has, or in another order."""
-        n_columns = len(self.names) - ("intercept" in self.names)
-        own = list(self.names[:n_columns])
-        if own != names and own != [f"x{j}" for j in range(n_columns)]:
+    def columns(self, X: Any) -> Any:
+        """Return public rows with the columns of the table, which the model takes, too.
+
+        Categories become dummies, missing numbers become what stood for them in the fit, and
+        splines and products are computed.
+
+        Parameters
+        ----------
+        X : DataFrame of shape (n_rows, n_features)
+            Rows with the columns of the data, or with those of the table, in any order.
+
+        Returns
+        -------
+        DataFrame of shape (n_rows, n_coefficients without the intercept)
+
+        Raises
+        ------
+        ValueError
+            If X is no frame, or has other columns.
+        """
+        import pandas  # slow to load
+
+        frame = Frame.of(X)
+        if frame is None or frame.names is None:
+            raise ValueError("X must be a frame with the names of the columns")
+        return pandas.DataFrame(self.columns_by_name(self._values(frame)))
+
+    def _values(self, frame):
+        """Return the columns of a frame by name: numbers, or levels."""
+        frame.refuse_unreadable()
+        values = {}
+        for j, (key, kind) in enumerate(zip(frame.keys, frame.kinds, strict=True)):
+            column = frame.take(slice(0, frame.n_rows), j)
+            if kind in (TEXT, OBJECTS):
+                values[str(key)] = np.asarray(column, dtype=object)
+            else:
+                values[str(key)] = numbers_in(column, kind)
+        text = {key for key, cells in values.items() if cells.dtype == object}
+        if not text <= {*self.levels}:
             raise ValueError(
-                f"X has the columns {names}, but the table has {own}, in this order. Levels are "
-                "columns of 0 and 1"
+                f"X holds text in {sorted(text - {*self.levels})}: the table has no levels of it"
             )
+        return values
+
+    def columns_by_name(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the columns of the table by name, of columns of rows by name.
+
+        Parameters
+        ----------
+        values : dict of str to ndarray of shape (n_rows,)
+            Levels, and numbers, NaN where they are missing; or columns of the table.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        ValueError
+            If there are other columns.
+        """
+        names = self.names[: len(self.names) - ("intercept" in self.names)]
+        made = dict(values)
+        for key, cells in self.levels.items():
+            if key in values and cells.is_numeric:
+                made[key] = np.where(np.isnan(values[key]), cells.filled, values[key])
+            if key in values:
+                of_rows = np.array(cells.of(values[key]), dtype=object)
+                own = [name for name in names if name.startswith(f"{key}: ")]
+                made = {name: of_rows == name for name in own} | made
+        for key, spline in self.splines.items():
+            if key in made:
+                made |= dict(zip(spline.names, spline.columns(made[key]).T, strict=True))
+        pairs = {f"{a} x {b}": (a, b) for a in made for b in made if f"{a} x {b}" in names}
+        made = {name: made[a] * made[b] for name, (a, b) in pairs.items()} | made
+        used = {*names, *self.levels, *self.splines}
+        if not ({*names} <= {*made} and {*values} <= used):
+            raise ValueError(
+                f"X has the columns {sorted(values)}, but the table has {list(names)}: give these, "
+                "or the columns that they were made of. For several classes use the model's "
+                "predict_proba"
+            )
+        return {name: np.asarray(made[name], dtype=np.float64) for name in names}
 
     def _raw(self, X):
         """Return public rows with the constant, and sums of coefficients."""
         frame = None if isinstance(X, list | tuple) else Frame.of(X)
-        if frame is not None and frame.names:
-            self._check_names(list(frame.keys))
-        X = np.asarray(values_of(X), dtype=np.float64) if frame is None else frame.matrix()
         n_columns = len(self.names) - ("intercept" in self.names)
+        has_names = list(self.names[:n_columns]) != [f"x{j}" for j in range(n_columns)]
+        if frame is not None and frame.names and has_names:
+            X = np.column_stack([*self.columns_by_name(self._values(frame)).values()])
+        else:
+            X = np.asarray(values_of(X), dtype=np.float64) if frame is None else frame.matrix()
         if X.ndim != 2 or X.shape[1] != n_columns:
             raise ValueError(
                 f"X has shape {X.shape}, but the table has {n_columns} coefficients. For several "
