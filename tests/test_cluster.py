@@ -152,6 +152,14 @@ def test_fits_have_the_bits_of_local_ones(name):
     assert_same_fit(model, name, X, y, **given)
 
 
+def test_flags_are_classes_at_no_cost():
+    X, _ = data()
+    model = PrivateLogisticRegression(epsilon=3.0, random_state=0)
+    model = model.fit(remote(X, [len(X)]), remote(X[:, 0] > 0, [len(X)]))
+    assert model.classes_.tolist() == [False, True]
+    assert "classes" not in model.bought_
+
+
 def test_rows_that_are_too_long_to_square_are_shortened_where_they_are():
     X, y = data(600)
     X[[5, -1], 0] = 1e200

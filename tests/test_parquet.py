@@ -271,3 +271,13 @@ def test_those_that_need_an_array_say_so(folder):
     for call, *given in ((model.predict,), (PrivateScaler().fit,), (grid.fit, y)):
         with pytest.raises(TypeError, match="X is a ParquetRows, which only fit of a model takes"):
             call(rows, *given)
+
+
+def test_flags_are_classes_at_no_cost(tmp_path):
+    parquet.write_table(table(), tmp_path / "rows.parquet")
+    rows = ParquetRows(tmp_path / "rows.parquet", target="bought", columns=["a", "b"])
+    for kind in (PrivateLogisticRegression, PrivateGAMClassifier):
+        model = kind(epsilon=3.0, random_state=0).fit(rows)
+        assert model.classes_.tolist() == [False, True]
+        assert model.classes_.dtype == bool
+        assert "classes" not in model.bought_

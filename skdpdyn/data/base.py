@@ -73,6 +73,8 @@ class Rows(ABC):
         Public tables of features, where rows are the cells of these, see `skdpdyn.data.coded`.
     has_exposure : bool
         Whether targets of counts come with their exposures, as arrays of two columns.
+    has_flags : bool
+        Whether targets are flags by their type: False and True.
     most_rows : int
         Public bound on the number of rows of a record, for which all sums leave room.
     common : float
@@ -89,6 +91,7 @@ class Rows(ABC):
     has_parts = True  # whether the first rows of each chunk can be counted alone
     n_threads = 1
     has_exposure = False
+    has_flags = False
     most_rows: int = 1
     common = 1.0
     total: float | None = None

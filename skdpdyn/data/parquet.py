@@ -110,6 +110,7 @@ class ParquetRows(StreamedRows):
         self._state = self._files()
         schema = self._dataset.schema
         self.has_exposure = exposure is not None
+        self.has_flags = target in schema.names and str(schema.field(target).type) == "bool"
         targets = [target, exposure] if exposure is not None else [target]
         others = [name for name in schema.names if name not in targets]
         names = others if columns is None else columns

@@ -155,7 +155,7 @@ class Reading:
             self.X.has_exposure if elsewhere else self.exposure is not None,
             elsewhere and not self.X.draws,
             self.X.columns if isinstance(self.X, Table) else None,
-            "i" if self.y is None else self.y.dtype.kind,
+            ("b" if self.X.has_flags else "i") if self.y is None else self.y.dtype.kind,
             self.equal_rows,
             self.kinds,
         )

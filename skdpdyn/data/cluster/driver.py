@@ -348,6 +348,7 @@ class ClusterRows(TargetsElsewhere):
         self.is_sparse = form.is_sparse
         self.feature_names = partitions.feature_names
         self.has_exposure = form.n_targets == 2
+        self.has_flags = form.dtypes[1:2] == (("bool",),)
         self._session = Session(partitions)
 
     draws = True
