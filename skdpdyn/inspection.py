@@ -755,7 +755,7 @@ class ShapeDisplay(Display):
         ----------
         estimator : PrivateGAMClassifier or PrivateGAMRegressor
             The fitted model, or a pipeline that ends with one.
-        columns : sequence of str or None, default=None
+        columns : str, sequence of str or None, default=None
             Names of columns and of pairs, as in ``terms_``. None: the columns that matter most by
             ``term_importances_``, 12 at the most.
         output : int, default=0
@@ -775,10 +775,17 @@ class ShapeDisplay(Display):
         ------
         ValueError
             If a name is not one of ``terms_``.
+        TypeError
+            If it is no additive model.
         """
         model = estimator[-1] if hasattr(estimator, "steps") else estimator
+        if not (hasattr(type(model), "shapes_") or hasattr(model, "shapes_")):
+            raise TypeError(
+                f"estimator is a {type(model).__name__}, which has no curves: pass an additive "
+                "model"
+            )
         shapes = model.shapes_
-        names = columns
+        names = [columns] if isinstance(columns, str) else columns
         if columns is None:
             singles = model.terms_[1 : 1 + model.n_features_in_]
             names = [name for name in model.term_importances_ if name in singles][:_MOST_SHAPES]

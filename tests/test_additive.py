@@ -16,7 +16,12 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from skdpdyn import PrivateGAMClassifier, PrivateGAMRegressor, PrivateLogisticRegression
+from skdpdyn import (
+    PrivateGAMClassifier,
+    PrivateGAMRegressor,
+    PrivateLogisticRegression,
+    PrivateRidge,
+)
 from skdpdyn.core import rules
 from skdpdyn.core.columns import key_of, numbers_in
 from skdpdyn.core.expansion import Expansion, Levels, NumberColumn, cosines, levels_in
@@ -792,6 +797,9 @@ def test_shapes_are_drawn(monkeypatch):
     assert drawn.figure_.get_size_inches().tolist() == [16, 9]
     with pytest.raises(ValueError, match=r"columns \['town'\]"):
         ShapeDisplay.from_estimator(RICH, columns=["town"])
+    assert [*ShapeDisplay.from_estimator(RICH, columns="age", plot=False).shapes] == ["age"]
+    with pytest.raises(TypeError, match="a PrivateRidge, which has no curves"):
+        ShapeDisplay.from_estimator(PrivateRidge())
     _, table = private_regression(
         PrivateLogisticRegression(), X[:, :3], X[:, 0] > 0.5, epsilon=50.0, bounds=(0, 1),
         classes=[False, True], splines={0: 2},

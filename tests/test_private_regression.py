@@ -708,8 +708,8 @@ def test_products_and_gaps_are_those_of_the_regression_without_privacy(kind):
     for wrong in ([("x", "x")], [("x", "w")], [("x",)]):
         with pytest.raises(ValueError, match="must be pairs of different columns of X"):
             table(kind, X, interactions=wrong)
-    with pytest.raises(ValueError, match="missing names 'w', which is no column of X"):
-        table(kind, frame, missing=["w"])
+    with pytest.raises(ValueError, match="missing names 'why', which is no column of X"):
+        table(kind, frame, missing="why")
     with pytest.raises(ValueError, match=r"\['w'\] are no columns of numbers in X"):
         table(kind, frame, categories="auto", bounds={"x": (0, 10), "w": (0, 1)})
     texts = set()

@@ -174,7 +174,7 @@ PrivateRidge
         table names the references with the merged levels. Unlisted values ("other") and missing
         ones are levels, too. With ``categories``, ``bounds`` are those of the other columns, and
         the returned model takes the columns of the table (dummy variables) instead of those of X.
-    missing : sequence, default=()
+    missing : str or sequence, default=()
         Numeric columns of a frame X with missing values. Each gets a dummy variable "missing",
         whose coefficient is estimated unless missing values are too rare. The missing values are
         replaced by the midpoint of the bounds. If the bounds are bought and one of them is 0, they
@@ -311,6 +311,7 @@ PrivateRidge
     robust = robust or getattr(model, "weight_bounds", None) is not None
     weight = {} if sample_weight is None else {"sample_weight": sample_weight}
     files = UnchangedFiles(X, y, groups, exposure, at_risk, sample_weight)
+    missing = [missing] if isinstance(missing, str) else missing
     cells = TableCells.of(X, categories, bounds, missing, types_of(model.schema))
     X = X if cells is None else cells.numbers
     beside = Beside(groups, unit, equal_rows, exposure, weights_in_fit(model, weight))
