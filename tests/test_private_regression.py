@@ -474,6 +474,8 @@ def test_a_difference_has_the_interval_of_its_covariance():
     assert one.high - one.low == pytest.approx(2 * 1.959964 * variance**0.5)
     with pytest.raises(ValueError, match=r"\['x7'\] are not in names="):
         found.contrast({"x7": 1})
+    with pytest.raises(ValueError, match=r"must be a dict of names and their weights"):
+        found.contrast(["x0", "x1"])
 
 
 @pytest.mark.parametrize("kind", ["logistic", "numbers"])

@@ -244,18 +244,23 @@ class PrivateSummary(Shown):
         Raises
         ------
         ValueError
-            If a name is not one of ``names``.
+            If a name is not one of ``names``, or there are no weights.
         """
+        if not isinstance(weights, Mapping):
+            raise ValueError(
+                f"weights={quoted(weights)} must be a dict of names and their weights, such as "
+                "{'job: a': 1, 'job: b': -1}"
+            )
         row = np.zeros(len(self.names))
         row[self._places(weights)] = [as_float(weight) for weight in weights.values()]
         return self._estimate(row @ self.sums.params, row)
 
-    def wald_test(self, names: Sequence[str]) -> "WaldTest":
+    def wald_test(self, names: str | Sequence[str]) -> "WaldTest":
         """Return a joint test that all of these coefficients are 0, at no cost.
 
         Parameters
         ----------
-        names : sequence of str
+        names : str or sequence of str
             Names of the coefficients, such as the dummies of a column.
 
         Returns
