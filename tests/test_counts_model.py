@@ -133,6 +133,25 @@ def test_no_exposure_takes_a_gradient_beyond_its_bound(exposure, count):
     assert max(np.abs(slopes)) > 0.9 * objective.lipschitz
 
 
+@pytest.mark.parametrize(("count", "exposure"), [(1e308, 1e-30), (1e290, 1e-30), (1e300, 5e-324)])
+def test_no_count_and_exposure_decide_whether_a_fit_answers(count, exposure):
+    """Of a count beyond the bounds the rate is kept by a smaller exposure, which stays a number."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1500, 2))
+    exposures = rng.uniform(0.5, 2.0, 1500)
+    counts = rng.poisson(exposures).astype(float)
+    counts[0] = count
+    exposures[0] = exposure
+    given = {"target_bounds": (0, 8), "random_state": 0}
+    for model in (
+        PrivatePoissonRegressor(**given),
+        PrivatePoissonRegressor(30.0, 1e-3, conditioning=None, **given),
+        PrivateGAMRegressor(loss="poisson", bounds=(-1, 1), **given),
+    ):
+        for rows in (X, X.astype(np.float32)):
+            assert np.isfinite(model.fit(rows, counts, exposure=exposures).coef_).all()
+
+
 def test_bad_exposures_are_refused():
     X, y, exposure = simulated(60, 3)
     model = PrivatePoissonRegressor(target_bounds=(0, 9))

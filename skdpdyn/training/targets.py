@@ -534,8 +534,9 @@ def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, 
     within = np.clip(counts, *bounds)
     if exposure is None:
         exposure = 1.0
-    else:  # of a count beyond the bounds the rate is kept
-        exposure = exposure * np.where(counts > within, within / np.maximum(counts, 1.0), 1.0)
+    else:  # of a count beyond the bounds the rate is kept, as far as exposures are so small
+        part = np.where(counts > within, within / np.maximum(counts, 1.0), 1.0)
+        exposure = np.maximum(exposure * part, 1 / _LARGEST_EXPOSURE)
     exposure = exposure / of_exposures
     return within / of_counts / exposure, exposure
 
