@@ -173,7 +173,8 @@ PrivateRidge
         levels are merged into it as well if they leave other coefficients without an estimate. The
         table names the references with the merged levels. Unlisted values ("other") and missing
         ones are levels, too. With ``categories``, ``bounds`` are those of the other columns, and
-        the returned model takes the columns of the table (dummy variables) instead of those of X.
+        the returned model takes the columns of the table (dummy variables) instead of those of X:
+        ``table.columns`` makes them.
     missing : str or sequence, default=()
         Numeric columns of a frame X with missing values. Each gets a dummy variable "missing",
         whose coefficient is estimated unless missing values are too rare. The missing values are
