@@ -23,9 +23,14 @@ os.environ.setdefault(
 
 
 def pytest_configure(config):
-    """Compile kernels once, before workers begin, where there are none: each would compile all."""
+    """Before workers begin, compile kernels once where there are none: each would compile all.
+
+    Workers multiply matrices in one thread each: idle ones of OpenBLAS wait in loops.
+    """
     n_workers = config.getoption("numprocesses", None) or 0
     begins_workers = n_workers > 1 and not hasattr(config, "workerinput")
+    if begins_workers:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     is_compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
     if begins_workers and is_compiled and not Path(os.environ["NUMBA_CACHE_DIR"]).exists():
         subprocess.run([sys.executable, "-W", "ignore", "-m", "skdpdyn", "compile"], check=False)
