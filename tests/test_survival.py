@@ -151,6 +151,15 @@ def test_what_is_no_time_to_an_event_is_refused(arguments, message):
         person_periods(*arguments)
 
 
+def test_a_list_of_numbers_is_one_of_doubles_whatever_single_cells_are():
+    for cell in (2, True, 2**64, np.float32(0.5)):
+        X, *_ = person_periods([0.5, 2.0], [1, 0], [1, 2], [[1.0, 3.0], [cell, 4.0]])
+        assert X.dtype == np.float64
+        assert X[:, 1].tolist() == [1.0, float(cell), float(cell)]
+    with pytest.raises(ValueError, match="cells of several types"):
+        person_periods([0.5, 2.0], [1, 0], [1, 2], [[1.0, 3.0], ["2", 4.0]])
+
+
 def test_public_weights_add_up_to_one_at_most():
     for most in (1, 3, 7, 49):
         codes = np.repeat([0, 1], [most, 1])

@@ -11,7 +11,7 @@ from skdpdyn.core.columns import spans_in, values_of
 from skdpdyn.core.losses import LOGIT
 from skdpdyn.inference.table import PrivateSummary
 from skdpdyn.privacy.checks import checked_number, quoted
-from skdpdyn.training.base import quoting_no_records
+from skdpdyn.training.base import of_list, quoting_no_records
 from skdpdyn.training.targets import as_labels, codes_of
 
 
@@ -97,7 +97,7 @@ def person_periods(
     if hasattr(X, "to_pandas"):  # frames of other libraries
         X = quoting_no_records(X.to_pandas)
     if X is not None and not hasattr(X, "iloc"):
-        X = quoting_no_records(np.asarray, X)
+        X = of_list(X) if isinstance(X, list | tuple) else quoting_no_records(np.asarray, X)
     if times.ndim != 1 or times.size < 2 or not (times[0] > 0 and np.all(np.diff(times) > 0)):
         raise ValueError(
             f"times={quoted(times.tolist())} must be two or more increasing numbers > 0"

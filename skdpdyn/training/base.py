@@ -405,11 +405,15 @@ def _checked_source(estimator, X, *y):
     refuse_rows(X)
     refuse_collections(estimator, X, *y)
     refuse_unreadable(X, *y)
-    return quoting_no_records(_of_list, X) if isinstance(X, list | tuple) else X
+    return of_list(X) if isinstance(X, list | tuple) else X
+
+
+def of_list(X: Any) -> np.ndarray:
+    """Return a list of rows as an array of doubles, unless its type hangs on single cells."""
+    return quoting_no_records(_of_list, X)
 
 
 def _of_list(X):
-    """Return a list of rows as an array of doubles, unless its type hangs on single cells."""
     rows = np.asarray(X)
     types = set()
     if rows.dtype.kind in "USO" and rows.ndim == 2:
