@@ -131,10 +131,11 @@ def test_tables_of_counts_say_whether_exposures_were_used():
     X = rng.uniform(0, 1, (N, 1))
     options = {"epsilon": 3.0, "bounds": (0, 1), "target_bounds": (0, 4), "random_state": 0}
     for exposure, told in ((None, "expected count"), (np.ones(N), "rate per unit of exposure")):
-        _, table = private_regression(
+        model, table = private_regression(
             PrivatePoissonRegressor(), X, rng.poisson(0.5, N), exposure=exposure, **options
         )
         assert f"Coefficients of the logarithm of the {told}, of counts up to 4" in str(table)
+        assert model.has_exposure_ == (exposure is not None)
 
 
 def test_both_families_say_that_records_are_few():

@@ -185,7 +185,8 @@ def test_the_score_is_that_of_rates_weighted_by_their_exposures():
     model.fit(X, y, exposure=exposure)
     weight = np.arange(500.0)
     rates = model.predict(X)
-    assert model.score(X, y) == d2_tweedie_score(y, rates, power=1)
+    ones = np.ones(500)
+    assert model.score(X, y, exposure=ones) == d2_tweedie_score(y, rates, power=1)
     expected = d2_tweedie_score(y / exposure, rates, sample_weight=weight * exposure, power=1)
     assert model.score(X, y, weight, exposure) == pytest.approx(expected, rel=1e-12)
     with config_context(enable_metadata_routing=True):
@@ -242,8 +243,8 @@ def test_exposure_reaches_a_search_in_every_way():
         routed = searched(model).set_fit_request(exposure=True).set_score_request(exposure=True)
         folds = cross_validate(routed, X, y, cv=2, params={"exposure": exposure})
         whole = make_pipeline(BoundsScaler((-1, 1)), routed).fit(X, y, exposure=exposure)
+        assert np.isfinite(whole.score(X, y, exposure=exposure))
     assert np.all(np.isfinite(folds["test_score"]))
-    assert np.isfinite(whole.score(X, y))
 
 
 def test_what_is_public_of_counts():

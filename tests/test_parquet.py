@@ -100,6 +100,7 @@ def test_the_same_bits_as_from_an_array(source, target, folder):
     model.fit(ParquetRows(source, target, columns=COLUMNS, categories={"colour": COLOURS}, **years))
     np.testing.assert_array_equal(model.coef_, expected[0])
     np.testing.assert_array_equal(model.intercept_, expected[1])
+    assert getattr(model, "has_exposure_", False) == bool(exposed)
     assert model.coef_.dtype == np.float32
     assert model.feature_names_in_.tolist() == NAMES
     model.fit(X, y)

@@ -1,18 +1,24 @@
 """Scores of models of counts with exposures: what is released for them, and their numbers."""
 
 import math
+import pickle
+from copy import copy
 from itertools import product
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
+from sklearn.pipeline import Pipeline
 from spending import Recorder
 
-from skdpdyn import PrivatePoissonRegressor, PrivateRidge
+from skdpdyn import PrivateGAMRegressor, PrivatePoissonRegressor, PrivateRidge
 from skdpdyn.core import noise
-from skdpdyn.evaluation import evaluate
+from skdpdyn.evaluation import evaluate, prediction_interval
+from skdpdyn.export.io import checked_folder
+from skdpdyn.model_selection import PrivateSearchCV
 
 N = 500
 RNG = np.random.default_rng(0)
@@ -172,8 +178,69 @@ def test_differences_change_sign_with_the_order_of_models():
 
 @pytest.mark.usefixtures("without_noise")
 def test_intervals_for_the_population_hold_a_sample_too():
-    found = evaluate(MODEL, X, COUNTS, **OPTIONS | {"epsilon": 20.0})
+    found = scored(epsilon=20.0)
     of_population = found.population.metrics()
     for name, of_records in found.metrics().items():
         one = of_population[name]
         assert one.high - one.low > 1.2 * (of_records.high - of_records.low), name
+
+
+def gam_of_counts():
+    return PrivateGAMRegressor(loss="poisson", bounds=(-1, 1), target_bounds=(0, 6))
+
+
+@pytest.mark.parametrize("make", [lambda: clone(MODEL), gam_of_counts], ids=["linear", "curves"])
+def test_a_model_that_was_fitted_with_exposures_is_not_scored_without(make, monkeypatch, tmp_path):
+    """Whoever asks: nothing is released, and ones say that counts are rates."""
+    model = make()
+    assert model.has_exposure_ is False
+    assert model.fit(X, COUNTS).has_exposure_ is False
+    blind = copy(model)
+    model.fit(X, COUNTS, exposure=YEARS)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.has_exposure_ is model.has_exposure_ is True
+    assert clone(model).has_exposure_ is False
+    pytest.importorskip("skops")
+    folder = model.set_params(random_state=None).fit(X, COUNTS, exposure=YEARS).export(tmp_path)
+    assert checked_folder(folder)[1].has_exposure_ is True
+    recorder = Recorder()
+    monkeypatch.setattr(noise, "release", recorder)
+    piped = Pipeline([("model", model)])
+    asked = {
+        "score": lambda: model.score(X[1:], COUNTS[1:]),
+        "evaluate": lambda: evaluate(model, X, COUNTS, **OPTIONS),
+        "a pipeline": lambda: evaluate(piped, X, COUNTS, **OPTIONS),
+        "another": lambda: evaluate(PLAIN, X, COUNTS, against=model, **OPTIONS),
+    }
+    for ask in asked.values():
+        with pytest.raises(ValueError, match=r"fitted with exposures.*exposure=.*numpy.ones"):
+            ask()
+    with pytest.raises(ValueError, match="fitted with exposures, and predicts rates: prediction"):
+        prediction_interval(model, X, COUNTS, epsilon=10.0)
+    assert not recorder.calls
+    monkeypatch.undo()
+    ones = np.ones(N - 1)
+    rates = (COUNTS / YEARS)[1:]
+    assert model.score(X[1:], rates, YEARS[1:], exposure=ones) == pytest.approx(
+        model.score(X[1:], COUNTS[1:], exposure=YEARS[1:])
+    )
+    assert blind.score(X[1:], COUNTS[1:]) == blind.score(X[1:], COUNTS[1:], exposure=ones)
+    of_rates = evaluate(piped, X, COUNTS, exposure=YEARS, **OPTIONS)
+    assert list(of_rates.metrics()) == ["D^2", "mean deviance", "observed / expected"]
+
+
+def test_a_search_with_exposures_is_not_scored_without():
+    """Also where it had no trial, and its winner is a constant rate."""
+    model = PrivatePoissonRegressor(target_bounds=(0, 6))
+    options = {"trials": "poisson", "expected_trials": 1}
+    constant = set()
+    for seed in range(6):
+        search = PrivateSearchCV(model, {"clip": [0.5]}, random_state=seed, **options)
+        search.fit(X, COUNTS, exposure=YEARS)
+        constant.add(hasattr(search.best_estimator_, "constant"))
+        assert search.has_exposure_
+        with pytest.raises(ValueError, match="PrivateSearchCV was fitted with exposures"):
+            search.score(X[1:], COUNTS[1:])
+        assert np.isfinite(search.score(X[1:], COUNTS[1:], exposure=YEARS[1:]))
+    assert constant == {False, True}
+    assert not search.fit(X, COUNTS).has_exposure_

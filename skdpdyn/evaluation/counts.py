@@ -26,10 +26,10 @@ from skdpdyn.evaluation.results import MOST_CONFUSED, ClassEvaluation, ScoreEval
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy.checks import quoted
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
-from skdpdyn.training.foreign import predicted as answers
+from skdpdyn.training.foreign import predicted as answers, predictor_of
 from skdpdyn.training.parameters import within
 from skdpdyn.training.parts import FALSE
-from skdpdyn.training.targets import Counts, Numbers, as_labels, codes_of
+from skdpdyn.training.targets import Counts, Numbers, as_labels, codes_of, refuse_lacking
 
 _MOST_THRESHOLDS = 1023
 # Noisy counts in public cells of log odds say where bins of equal numbers of records end
@@ -61,9 +61,11 @@ def counted(model, X, y, beside, budget_of, **options):
     owned = RowTally.by(y.size, groups, part)
     thresholds = options.pop("thresholds")
     exposure = options.pop("exposure")
+    for one in (model, against):
+        refuse_lacking(exposure, predictor_of(one))
     budget = budget_of(n_samples=owned.n)
     if classes is None and options["target_bounds"] is None:
-        options["target_bounds"] = getattr(model, "target_bounds_", None)
+        options["target_bounds"] = getattr(predictor_of(model), "target_bounds_", None)
     counts_occur = exposure is not None or _takes_exposure(model)
     if against is not None:
         if options["target_bounds"] is None and classes is None:
@@ -253,9 +255,8 @@ def _warn_of_others(noisy, classes):
 
 def _takes_exposure(model):
     """Return whether a model of this package predicts rates."""
-    return getattr(getattr(model, "family", None), "targets", None) is not None and (
-        model.family.targets.takes_exposure
-    )
+    targets = getattr(getattr(predictor_of(model), "family", None), "targets", None)
+    return getattr(targets, "takes_exposure", False)
 
 
 def _checked_thresholds(thresholds):

@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, is_regressor
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skdpdyn.core.noise import check_random_state, seed_leaks, source_of
@@ -19,7 +18,7 @@ from skdpdyn.privacy.checks import checked_choice, checked_flag, checked_number,
 from skdpdyn.privacy.guarantees import Guarantee
 from skdpdyn.privacy.report import Assumed, PrivacyReport
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable, silent_arithmetic
-from skdpdyn.training.foreign import predicted
+from skdpdyn.training.foreign import predicted, predictor_of
 from skdpdyn.training.sources import facts_of, leaks_of, sources_of
 from skdpdyn.training.targets import are_bounds, numbers_of
 
@@ -226,7 +225,7 @@ def prediction_interval(
     Raises
     ------
     ValueError, TypeError
-        If a parameter, X or y is invalid, or the model was fitted to persons.
+        If a parameter, X or y is invalid, or the model was fitted to persons or with exposures.
     CalibrationError
         If records are too few for the budget and the coverage, or no noise is known to meet it.
 
@@ -264,6 +263,7 @@ def prediction_interval(
     adjacency = Adjacency(checked_choice(adjacency, "adjacency", list(Adjacency)))
     quoting_no_records(check_is_fitted, model)
     _refuse_persons(model)
+    _refuse_rates(model)
     least, grid = _scales(model, target_bounds)
     with silent_arithmetic(), UnchangedFiles(X, y):
         distances, units = _distances(model, X, y, least)
@@ -336,7 +336,7 @@ def _refuse_persons(model):
         raise ValueError(
             f"a {type(model).__name__} is not a regressor: prediction intervals are for numbers"
         )
-    unit = getattr(getattr(_last(model), "privacy_", None), "unit", "record")
+    unit = getattr(getattr(predictor_of(model), "privacy_", None), "unit", "record")
     if unit != "record":
         raise ValueError(
             f"the model was fitted with groups, for a {unit}: rows of one {unit} are not "
@@ -344,14 +344,18 @@ def _refuse_persons(model):
         )
 
 
-def _last(model):
-    """Return the model at the end of a pipeline."""
-    return model[-1] if isinstance(model, Pipeline) else model
+def _refuse_rates(model):
+    """Refuse models of rates, from which counts are far apart by their exposures."""
+    if getattr(predictor_of(model), "has_exposure_", False):
+        raise ValueError(
+            "the model was fitted with exposures, and predicts rates: prediction intervals are of "
+            "numbers without exposures"
+        )
 
 
 def _n_quantiles(model):
     """Return the number of quantiles that a model predicts; None: one number."""
-    quantile = getattr(_last(model), "quantile", None)
+    quantile = getattr(predictor_of(model), "quantile", None)
     return len(quantile) if np.ndim(quantile) else None
 
 
@@ -363,7 +367,7 @@ def _scales(model, target_bounds):
     """
     bounds = target_bounds
     if bounds is None:
-        bounds = getattr(_last(model), "target_bounds_", None)
+        bounds = getattr(predictor_of(model), "target_bounds_", None)
     if bounds is None:
         raise ValueError(
             f"target_bounds=None: the {type(model).__name__} has no bounds of its target. Pass "

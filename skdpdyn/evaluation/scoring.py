@@ -105,7 +105,8 @@ def evaluate(
         or "record" without ``groups``.
     exposure : array-like of shape (n_samples,), default=None
         Exposure of each count, for a model that predicts rates. None: 1 for a model of counts of
-        skdpdyn. A model of another package is scored as a model of rates if exposures are given.
+        skdpdyn, which is refused if it was fitted with exposures; to score rates, pass ones. A
+        model of another package is scored as a model of rates if exposures are given.
     epsilon : float
         Privacy budget, > 0.
     delta : float or "auto", default="auto"
@@ -154,7 +155,8 @@ def evaluate(
     Raises
     ------
     ValueError, TypeError
-        If a parameter, X or y is invalid.
+        If a parameter, X or y is invalid, or a model was fitted with exposures and ``exposure`` is
+        None.
     CalibrationError
         If no noise is known to meet the budget.
 

@@ -917,6 +917,8 @@ class _Fit:
         model.data_norm_ = float(np.linalg.norm(largest)) * (1 + 1e-9)
         model.alpha_ = 0.0
         model.conditioning_ = None
+        if isinstance(likelihood, CountLikelihood):
+            model.has_exposure_ = likelihood.has_exposure
         for name, value in self.attributes.items():
             setattr(model, name, value)
 

@@ -45,7 +45,7 @@ from skdpdyn.training.base import (
 from skdpdyn.training.fit import fit
 from skdpdyn.training.parameters import answering, shows_weights, weights_in_fit
 from skdpdyn.training.reading import Beside
-from skdpdyn.training.targets import Labels, given_or_lent
+from skdpdyn.training.targets import Labels, given_or_lent, refuse_lacking
 from skdpdyn.training.values import Family
 
 _EXPOSURE = "exposure goes with loss='poisson'"
@@ -659,6 +659,11 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     quantile : float, default=0.5
         The quantile, in (0, 1), with ``loss="quantile"`` only.
 
+    Attributes
+    ----------
+    has_exposure_ : bool
+        Whether the fit was given exposures, see `PrivatePoissonRegressor`.
+
     Examples
     --------
     >>> import numpy as np
@@ -669,6 +674,8 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
     >>> bool(model.score(X, y) > 0.9), round(model.epsilon_, 6)
     (True, 1.0)
     """
+
+    has_exposure_: bool = False
 
     @answering
     def __init__(
@@ -827,12 +834,20 @@ class PrivateGAMRegressor(AdditiveModel, PrivateLinearRegressor):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
         exposure : array-like of shape (n_samples,), default=None
-            Exposure of each count. None: 1 for each.
+            Exposure of each count. None: 1 for each, which is refused after a fit with exposures.
+            To score rates, pass ones.
 
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted with exposures and ``exposure`` is None, or if an exposure is
+            passed with another loss.
         """
+        refuse_lacking(exposure, self)
         if self.loss != "poisson":
             if exposure is not None:
                 raise ValueError(_EXPOSURE)

@@ -24,6 +24,7 @@ from skdpdyn.training.reading import Beside
 from skdpdyn.training.targets import (
     Counts,
     exposures,
+    refuse_lacking,
 )
 from skdpdyn.training.values import Family
 
@@ -91,6 +92,9 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
     ----------
     coef_ : ndarray of shape (n_features,)
         Coefficients of the logarithm of the rate, for rows within ``data_norm``.
+    has_exposure_ : bool
+        Whether the fit was given exposures, by ``exposure`` or by a source of rows. ``score`` and
+        `skdpdyn.evaluation.evaluate` then need them, too.
 
     References
     ----------
@@ -119,6 +123,8 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         units=CountUnits(),
         twin=lambda: import_module("sklearn.linear_model").PoissonRegressor(),
     )
+
+    has_exposure_: bool = False
 
     @shows_weights
     def fit(  # type: ignore[override]
@@ -227,12 +233,19 @@ class PrivatePoissonRegressor(PrivateLinearRegressor):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows in the score.
         exposure : array-like of shape (n_samples,), default=None
-            Exposure of each count. None: 1 for each.
+            Exposure of each count. None: 1 for each, which is refused after a fit with exposures.
+            To score rates, pass ones.
 
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted with exposures, and ``exposure`` is None.
         """
+        refuse_lacking(exposure, self)
         warn_of_own_rows(self, X)
         return score_of_rates(y, self.predict(X), sample_weight, exposure)
 

@@ -67,7 +67,7 @@ from skdpdyn.training.purchase import (
 )
 from skdpdyn.training.reading import Beside, read
 from skdpdyn.training.silent import columns_without_levels, warn_of_silent
-from skdpdyn.training.targets import as_labels, exposures
+from skdpdyn.training.targets import as_labels, exposures, refuse_lacking
 
 
 def _can(method):
@@ -199,6 +199,8 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Column names, if all column names of X are strings.
     classes_ : ndarray of shape (n_classes,)
         Class labels, for classifiers.
+    has_exposure_ : bool
+        Whether the fit was given exposures, so that ``score`` needs them, too.
 
     See Also
     --------
@@ -243,6 +245,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
     best_estimator_: Any
     best_params_: dict[str, Any]
     best_score_: float
+    has_exposure_: bool
 
     def __init__(
         self,
@@ -402,6 +405,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         names = getattr(base, "feature_names_in_", range(len(known.columns or ())))
         warn_of_silent(columns_without_levels(known.columns or (), names))
         self.n_samples_ = n_samples
+        self.has_exposure_ = exposure is not None
         self.bought_ = known.parts_of_mu
         self.schema_ = schema_of(base, known, base.family.targets.parameter)
         if not drawn:
@@ -689,7 +693,13 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            If the search was fitted with exposures, and ``exposure`` is None.
         """
+        refuse_lacking(exposure, self)
         refuse_unreadable(y)
         warn_of_own_rows(self, X)
         options = {"sample_weight": sample_weight, "exposure": exposure}

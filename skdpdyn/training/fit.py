@@ -181,6 +181,8 @@ def _public(learning, spending):
         attributes["expansion_"] = learning.rows.expansion
         attributes["units_"] = learning.units
         attributes["chosen_pairs_"] = learning.pairs
+    if request.family.targets.takes_exposure:
+        attributes["has_exposure_"] = request.has_exposure
     if request.family.units is not None:
         attributes |= request.family.units.attributes(learning)
     if learning.class_weights is not None:

@@ -156,6 +156,23 @@ def _steps_of(model):
     return [step for _, step in getattr(model, "steps", ())]
 
 
+def predictor_of(model: Any) -> Any:
+    """Return the model that predicts: the last step of a pipeline, the winner of a search.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdpdyn import PrivateRidge
+    >>> predictor_of(make_pipeline(None, PrivateRidge()))
+    PrivateRidge()
+    """
+    from sklearn.pipeline import Pipeline  # slow to load
+
+    if hasattr(model, "best_estimator_"):
+        return predictor_of(model.best_estimator_)
+    return predictor_of(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
 def _predictions(model, method, rows, n_outputs):
     n_rows = _n_rows(rows)
     array = np.asarray(quoting_no_records(getattr(own_copy(model), method), rows))

@@ -523,6 +523,19 @@ def exposures(exposure: Any, y: Any) -> np.ndarray:
     return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
 
 
+def refuse_lacking(exposure: Any, model: Any) -> None:
+    """Raise if counts lack exposures, and the model that they are scored by was fitted with some.
+
+    Its predictions are rates, and a count is none unless all exposures are 1.
+    """
+    if exposure is None and getattr(model, "has_exposure_", False):
+        raise ValueError(
+            f"exposure=None: the {type(model).__name__} was fitted with exposures, and predicts "
+            "rates. Pass exposure=, one number for each row; to score rates, an exposure of 1 for "
+            "each: numpy.ones(len(y))"
+        )
+
+
 def rates_of(counts: Any, exposure: Any, bounds: Any, units: Any) -> tuple[Any, Any]:
     """Return rates and exposures as the loss takes them; None where counts are not known.
 
