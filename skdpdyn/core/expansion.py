@@ -585,8 +585,10 @@ class Expansion(FieldsAlone):
 
     def flag(self, j: int) -> float:
         """Return the feature of a level of a column, or of a missing number."""
-        n_levels = len(getattr(self.columns[j], "levels", ()))
-        return math.sqrt(min(1.0, self.full_levels / max(n_levels, 1)))
+        column = self.columns[j]
+        if isinstance(column, NumberColumn):
+            return 1.0
+        return math.sqrt(min(1.0, self.full_levels / max(len(column.levels), 1)))
 
     def inside(self, j: int) -> slice:
         """Return the cells of a column of numbers between the ends of its distribution.
