@@ -39,7 +39,7 @@ class PrivateRocCurveDisplay(Display):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpdyn.evaluation import PrivateRocCurveDisplay, evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
     >>> y = X[:, 0] > 0
     >>> model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
     >>> evaluation = evaluate(model, X, y, epsilon=4.0)
@@ -149,7 +149,7 @@ class PrivateCalibrationDisplay(Display):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpdyn.evaluation import PrivateCalibrationDisplay, evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
     >>> model = LogisticRegression(C=100).fit([[-1.0], [1.0]], [False, True])
     >>> evaluation = evaluate(model, X, X[:, 0] > 0, epsilon=4.0)
     >>> display = PrivateCalibrationDisplay.from_evaluation(evaluation, n_groups=4, plot=False)

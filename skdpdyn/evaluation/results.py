@@ -305,7 +305,7 @@ class ScoreEvaluation(_OfLabels, _Calibrated):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpdyn.evaluation import evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
     >>> model = LogisticRegression().fit([[-1.0], [1.0]], [False, True])
     >>> found = evaluate(model, X, X[:, 0] > 0, epsilon=4.0)
     >>> bool(found.recall(0.5).value > 0.95), found.thresholds.size
@@ -581,7 +581,7 @@ class ClassEvaluation(_OfLabels):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpdyn.evaluation import evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
     >>> model = LogisticRegression(C=100).fit([[-0.6], [0.0], [0.6]], [0, 1, 2])
     >>> found = evaluate(model, X, np.digitize(X[:, 0], [-0.3, 0.3]), epsilon=4.0)
     >>> bool(found.accuracy.value > 0.9), found.confusion_matrix.shape
@@ -724,7 +724,7 @@ class RegressionEvaluation(_OfNumbers):
     >>> import numpy as np
     >>> from sklearn.linear_model import LinearRegression
     >>> from skdpdyn.evaluation import evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
     >>> model = LinearRegression().fit([[-1.0], [1.0]], [-1.0, 1.0])
     >>> found = evaluate(model, X, X[:, 0], epsilon=4.0, target_bounds=(-1.0, 1.0))
     >>> bool(found.r2.value > 0.9), bool(found.largest_error < 0.01)
@@ -933,7 +933,7 @@ class PairedEvaluation(_OfNumbers):
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
     >>> from skdpdyn.evaluation import evaluate
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 1))
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
     >>> y = X[:, 0] > 0
     >>> model = LogisticRegression(C=100).fit([[-1.0], [1.0]], [False, True])
     >>> other = LogisticRegression(C=1).fit([[-1.0], [1.0]], [False, True])
