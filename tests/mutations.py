@@ -1354,6 +1354,30 @@ MUTATIONS = [
         "tests/test_spent.py -k 'always_held and weights and Ridge'",
     ),
     Mutation(
+        "the limit of pinball losses is the largest of the records",
+        "limit = limit_of(LIMITS, losses, most, tail, owned, spending, total)",
+        "limit = float(losses.max())",
+        "tests/test_spent.py -k 'high and quantile'",
+    ),
+    Mutation(
+        "a pinball loss and its coverage are told as one number",
+        "self._sealed(totals, math.sqrt(len(totals)), POSITIVE if least == 0 else ANY)",
+        "self._sealed(totals, 1.0, POSITIVE if least == 0 else ANY)",
+        "tests/test_spent.py -k 'high and quantile'",
+    ),
+    Mutation(
+        "columns of numbers beyond their range count",
+        "inside = _clipped(numbers, least)",
+        "inside = np.asarray(numbers, dtype=np.float64)",
+        "tests/test_sealed.py -k 'tally_says and columns'",
+    ),
+    Mutation(
+        "pinball losses have the range of their rarer side",
+        "return max(quantile, 1 - quantile) * (high - low)",
+        "return min(quantile, 1 - quantile) * (high - low)",
+        "tests/test_evaluation.py -k judged",
+    ),
+    Mutation(
         "the limits of differences are the largest of the records",
         "limits[k] = limit_of(LIMITS, apart, most[k], TAIL_OF_COUNTS, owned, spending, total)",
         "limits[k] = apart.max()",

@@ -990,6 +990,31 @@ WAYS_OUT = {
     "counts of unknown bounds, evaluate": evaluated(
         partial(counting, target_bounds=(0, 8), **unconditioned), "counts", EXPOSED, False
     ),
+    "a high quantile, evaluate": evaluated(
+        partial(
+            PrivateQuantileRegressor,
+            quantile=0.9,
+            target_bounds=(-1, 1),
+            **unconditioned,
+            **OPTIONS,
+        ),
+        "target",
+        WEIGHED | PERSONS,
+        levels=(0.4,),
+        weight_bounds=WEIGHTS,
+    ),
+    "a difference of quantiles, evaluate": evaluated(
+        partial(
+            PrivateQuantileRegressor,
+            quantile=0.9,
+            target_bounds=(-1, 1),
+            **unconditioned,
+            **OPTIONS,
+        ),
+        "target",
+        other=partial(ridge, random_state=7, **unconditioned),
+        levels=(0.1, 1.0),
+    ),
     "evaluate counts": evaluated(
         partial(counting, target_bounds=(0, 8), **unconditioned), "counts", EXPOSED
     ),

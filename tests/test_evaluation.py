@@ -7,22 +7,31 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from scipy import special
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, QuantileRegressor
 from sklearn.metrics import (
     accuracy_score,
     brier_score_loss,
     confusion_matrix,
     log_loss,
     mean_absolute_error,
+    mean_pinball_loss,
     mean_squared_error,
     precision_score,
     r2_score,
     recall_score,
     roc_auc_score,
 )
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from skdpdyn import PrivateLogisticRegression, PrivateRidge, PrivateSoftmaxRegression
+from skdpdyn import (
+    PrivateGAMRegressor,
+    PrivateLogisticRegression,
+    PrivateQuantileRegressor,
+    PrivateRidge,
+    PrivateSoftmaxRegression,
+)
 from skdpdyn.core import noise
 from skdpdyn.evaluation import PrivateRocCurveDisplay, counts, evaluate
 from skdpdyn.evaluation.bins import Bins
@@ -67,13 +76,24 @@ def line(X, y):
     return regression
 
 
+def line_of_quantile(quantile=0.9, shift=0.0):
+    """Return a model of a quantile with the coefficients of scikit-learn's, and a shift."""
+    same = PrivateQuantileRegressor(quantile=quantile, target_bounds=(-4.0, 4.0), **OF_OTHERS)
+    same.fit(X, RAW)
+    known = QuantileRegressor(quantile=quantile, alpha=0).fit(X, RAW)
+    same.coef_ = known.coef_
+    same.intercept_ = known.intercept_ + shift
+    return same
+
+
 MODELS = {
     "two": (classifier(X, TWO), TWO),
     "three": (classifier(X, THREE), THREE),
     "regression": (line(X, RAW), RAW),
+    "quantile": (line_of_quantile(), RAW),
 }
 BOUNDS = {"two": {"thresholds": np.arange(1, 32) / 32}, "three": {}}
-BOUNDS["regression"] = {"target_bounds": (-4.0, 4.0)}
+BOUNDS["regression"] = BOUNDS["quantile"] = {"target_bounds": (-4.0, 4.0)}
 KINDS = [*((name, 30) for name in MODELS), ("three", 2)]  # and most classes whose pairs count
 
 
@@ -346,10 +366,13 @@ def test_differences_of_two_models(name):
     It is narrower than that of either model alone: both err on the same records.
     """
     model, y = MODELS[name]
-    other = ours(
-        LinearRegression() if name == "regression" else LogisticRegression(C=0.05).fit(X, y), X, y
-    )
-    bounds = BOUNDS[name] if name == "regression" else {}
+    if name == "quantile":
+        other = line_of_quantile(shift=0.3)
+    elif name == "regression":
+        other = ours(LinearRegression(), X, y)
+    else:
+        other = ours(LogisticRegression(C=0.05).fit(X, y), X, y)
+    bounds = BOUNDS[name] if len(np.unique(y)) > 3 else {}
     with pytest.MonkeyPatch.context() as patch:
         record(patch)
         truth = evaluate(model, X, y, epsilon=1.0, against=other, **bounds).metrics()
@@ -545,6 +568,7 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
     binary = classifier(x, x[:, 0] > 0)
     three = classifier(x, np.digitize(x[:, 0], [-0.5, 0.5]))
     numbers = line(x, x[:, 0])
+    quantile = PrivateQuantileRegressor(target_bounds=(-1, 1), **OF_OTHERS).fit(x, x[:, 0])
     for epsilon in rng.uniform(0.01, 20, 50):
         budget = {"epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency}
         square = Fraction(526, 160) if twice == 2 else Fraction(13, 4)
@@ -553,6 +577,7 @@ def test_the_exact_mu_is_no_larger_than_what_is_claimed(adjacency, monkeypatch):
             (binary, [7 * twice, 12 * twice], {"thresholds": [0.3, 0.6]}),
             (three, [twice, 2], {}),
             (numbers, [square, 3], {"target_bounds": (-1, 1)}),
+            (quantile, [2, 2], {"target_bounds": (-1, 1)}),
         ):
             scales.clear()
             found = evaluate(model, x, model.predict(x), **budget, **options)
@@ -580,6 +605,12 @@ def test_weighted_metrics_are_those_of_scikit_learn(kind, persons):
             "mean absolute error": mean_absolute_error(*clipped, **given),
             "mean squared error": mean_squared_error(*clipped, **given),
         }
+    elif kind == "quantile":
+        clipped = np.clip(target, -4, 4)
+        known = {
+            "mean pinball loss": mean_pinball_loss(clipped, predicted, alpha=0.9, **given),
+            "coverage": np.average(clipped <= predicted, weights=weights),
+        }
     else:
         known = {"accuracy": accuracy_score(target, predicted, **given)}
         known["log loss"] = log_loss(target, model.predict_proba(X), **given)
@@ -594,3 +625,82 @@ def test_weighted_metrics_are_those_of_scikit_learn(kind, persons):
     assert round(found.epsilon_ / 1e6, 6) == 1
     with pytest.raises(ValueError, match="a number within these public bounds"):
         evaluate(model, X, target, sample_weight=weights, **options)
+
+
+def test_a_model_of_a_quantile_is_judged_as_one(monkeypatch):
+    """By its pinball loss and the part of targets that it covers, which scikit-learn has, too."""
+    recorder = record(monkeypatch)
+    predicted = MODELS["quantile"][0].predict(X)
+    clipped = np.clip(RAW, -4, 4)
+    piped = make_pipeline("passthrough", MODELS["quantile"][0])
+    foreign = QuantileRegressor(quantile=0.9, alpha=0).fit(X, RAW)
+    for model in (MODELS["quantile"][0], piped, foreign):
+        found = evaluate(model, X, RAW, epsilon=1.0, **BOUNDS["quantile"])
+        assert list(found.metrics()) == ["mean pinball loss", "coverage"]
+        expected = mean_pinball_loss(clipped, predicted, alpha=0.9)
+        assert found.mean_pinball_loss.value == pytest.approx(expected)
+        assert found.coverage.value == pytest.approx(np.mean(clipped <= predicted))
+        assert found.quantile == 0.9
+    assert "targets at or below the prediction, to be 0.9" in repr(found)
+    cut = evaluate(piped, X, RAW, epsilon=1.0, largest_error=0.2)
+    losses = np.maximum(0.9 * (clipped - predicted), 0.1 * (predicted - clipped))
+    assert cut.mean_pinball_loss.value == pytest.approx(np.minimum(losses, 0.2).mean())
+    assert cut.coverage.value == found.coverage.value
+    with pytest.raises(ValueError, match=r"largest_error=7.3 .* above 0 and at most 7.2"):
+        evaluate(piped, X, RAW, epsilon=1.0, largest_error=7.3)
+    recorder.clear()
+    other = line_of_quantile(0.8)
+    with pytest.raises(ValueError, match="against must be a model of the same quantile"):
+        evaluate(piped, X, RAW, epsilon=1.0, against=other)
+    assert not recorder
+    constant = DummyRegressor(strategy="quantile", quantile=0.9).fit(X, RAW)
+    mean = MODELS["regression"][0]
+    for against in (constant, mean):
+        apart = evaluate(piped, X, RAW, epsilon=1.0, against=against, **BOUNDS["quantile"])
+        worse = mean_pinball_loss(clipped, np.clip(against.predict(X), -4, 4), alpha=0.9)
+        (found,) = apart.metrics().items()
+        assert found[0] == "pinball loss"
+        assert found[1].value == pytest.approx(expected - worse)
+    squared = PrivateGAMRegressor(target_bounds=(-4, 4), bounds=(-1, 1)).fit(X, RAW)
+    assert "R^2" in evaluate(squared, X, RAW, epsilon=1.0).metrics()
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.9])
+def test_intervals_of_a_quantile_hold(quantile):
+    """Of 40 intervals of 95 % less than 27 hold the number with probability 1e-7.
+
+    Limits of losses are bought: few are beyond, though bounds of targets are far too wide. Those
+    for noise alone are too narrow for the population.
+    """
+    model = line_of_quantile(0.9)
+    model.set_params(quantile=quantile)
+    model.target_bounds_ = (-100.0, 300.0)
+    model.coef_ = np.array([1.0, 0.0])
+    z = special.ndtri(quantile)
+    model.intercept_ = z
+    density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    held = np.zeros((2, 3))
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows = rng.uniform(-1, 1, (5000, 2))
+        y = rows[:, 0] + rng.normal(size=5000)
+        budget = {"epsilon": 50.0, "random_state": seed}
+        found = evaluate(model, rows, y, **budget)
+        predicted = model.predict(rows)
+        losses = np.maximum(quantile * (y - predicted), (1 - quantile) * (predicted - y))
+        beyond = np.mean(losses > found.largest_error)
+        assert beyond < 0.01
+        assert found.largest_error < 10
+        assert found.privacy_ == composition(found.mechanism_)
+        of_records = np.minimum(losses, found.largest_error).mean(), np.mean(y <= predicted)
+        of_all = density, quantile
+        for k, name in enumerate(("mean_pinball_loss", "coverage")):
+            for j, (one, of) in enumerate(
+                (
+                    (getattr(found, name), of_records[k]),
+                    (getattr(found.population, name), of_all[k]),
+                    (getattr(found, name), of_all[k]),
+                )
+            ):
+                held[k, j] += one.low <= of <= one.high
+    assert held[:, :2].min() >= 27 > held[:, 2].max()

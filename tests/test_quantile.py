@@ -170,9 +170,11 @@ def test_what_takes_one_quantile_refuses_several():
     model = PrivateQuantileRegressor(quantile=SEVERAL, target_bounds=(-3, 7)).fit(X, Y)
     with pytest.raises(NotImplementedError, match="predictions are sorted"):
         model.to_sklearn()
-    with pytest.raises(ValueError, match=r"PrivateQuantileRegressor.predict returned another"):
+    with pytest.raises(ValueError, match="a model of several quantiles is not scored"):
         evaluate(model, X, Y, epsilon=1.0)
     one = PrivateQuantileRegressor(target_bounds=(-3, 7)).fit(X, Y)
+    with pytest.raises(ValueError, match=r"exposure=... is for rates: a PrivateQuantileRegressor"):
+        evaluate(one, X, Y, exposure=np.ones(len(Y)), epsilon=1.0)
     np.testing.assert_allclose(one.to_sklearn().predict(X), one.predict(X), atol=1e-12)
 
 

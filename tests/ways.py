@@ -358,7 +358,11 @@ REFUSED = {
     ),
     "is for a regression": lambda way: way.done in OF_NUMBERS and way.estimator in CLASSIFIERS,
     "must not begin below 0": lambda way: (
-        way.done == "evaluate, exposure" and way.estimator not in (*CLASSIFIERS, COUNTING)
+        way.done == "evaluate, exposure"
+        and way.estimator not in (*CLASSIFIERS, COUNTING, "PrivateQuantileRegressor")
+    ),
+    "is for rates": lambda way: (
+        way.done == "evaluate, exposure" and way.estimator == "PrivateQuantileRegressor"
     ),
     "is for a classifier of two classes": lambda way: (
         way.done == "evaluate, thresholds"

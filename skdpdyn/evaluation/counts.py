@@ -17,7 +17,10 @@ from skdpdyn.evaluation.numbers import (
     errors_of,
     most_deviance,
     most_error,
+    most_pinball,
     of_numbers,
+    quantile_of,
+    quantiles_of_model,
     rates_of_model,
 )
 from skdpdyn.evaluation.paired import differences, probability_losses
@@ -61,8 +64,12 @@ def counted(model, X, y, beside, budget_of, **options):
     owned = RowTally.by(y.size, groups, part)
     thresholds = options.pop("thresholds")
     exposure = options.pop("exposure")
-    for one in (model, against):
+    for one in [model] if against is None else [model, against]:
         refuse_lacking(exposure, predictor_of(one))
+        if exposure is not None and quantile_of(one) is not None:
+            raise ValueError(
+                f"exposure=... is for rates: a {type(one).__name__} predicts quantiles"
+            )
     budget = budget_of(n_samples=owned.n)
     if classes is None and options["target_bounds"] is None:
         options["target_bounds"] = getattr(predictor_of(model), "target_bounds_", None)
@@ -75,17 +82,25 @@ def counted(model, X, y, beside, budget_of, **options):
         models = model, against
         return owned, differences(models, X, y, owned, strength, bounds, exposure, counts_occur)
     if classes is None:
-        predicted = answers(model, "predict", X, y.size)
-        if counts_occur:
-            score = partial(rates_of_model, predicted, y, exposure, owned)
-            return owned, of_numbers(score, most_deviance, Counts(), y, owned, budget, **options)
-        score = partial(errors_of, predicted, y, owned)
-        return owned, of_numbers(score, most_error, Numbers(), y, owned, budget, **options)
+        score, most, targets = _regression(model, X, y, exposure, counts_occur, owned)
+        return owned, of_numbers(score, most, targets, y, owned, budget, **options)
     codes = codes_of(y, classes)
     if classes.size > 2:
         return owned, _confusions(model, X, codes, owned, classes)
     edges = _checked_thresholds(thresholds)
     return owned, _histogram(model, X, codes, owned, classes, edges)
+
+
+def _regression(model, X, y, exposure, counts_occur, owned):
+    """Return the score of numbers, counts or a quantile, its largest error, and its targets."""
+    quantile = quantile_of(model)
+    predicted = answers(model, "predict", X, y.size)
+    if counts_occur:
+        return partial(rates_of_model, predicted, y, exposure, owned), most_deviance, Counts()
+    if quantile is not None:
+        score = partial(quantiles_of_model, predicted, y, quantile, owned)
+        return score, partial(most_pinball, quantile), Numbers()
+    return partial(errors_of, predicted, y, owned), most_error, Numbers()
 
 
 def _classes_of(model, options):

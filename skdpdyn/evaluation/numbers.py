@@ -1,4 +1,4 @@
-"""Scores of targets that are numbers or counts: limits are bought, then sums, then their squares.
+"""Scores of numbers, quantiles and counts: limits are bought, then sums, then their squares.
 
 Noise is in proportion to limits, so they follow the records. Squares of what records add to a
 metric, about the released one, say how far the metric of a population may be.
@@ -16,12 +16,13 @@ from skdpdyn.core.sealed import stacked
 from skdpdyn.core.spending import SEARCH_RELEASES, Share, scaled_to, total_of
 from skdpdyn.data.tally import RowTally, TalliedRows
 from skdpdyn.evaluation.parts import Counted, NoisyPart
-from skdpdyn.evaluation.results import RateEvaluation, RegressionEvaluation
+from skdpdyn.evaluation.results import QuantileEvaluation, RateEvaluation, RegressionEvaluation
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.arguments import checked_pair
-from skdpdyn.privacy.checks import checked_number
+from skdpdyn.privacy.checks import as_float, checked_number, quoted
 from skdpdyn.training.counts import base_rate, shares_of_rate
 from skdpdyn.training.facts import TargetRange
+from skdpdyn.training.foreign import predictor_of
 from skdpdyn.training.targets import Numbers, exposures, numbers_of, residual_limit
 
 DECILES = "deciles of rates"
@@ -100,6 +101,11 @@ def _checked_limit(largest_error, most, requirement):
 def most_error(low: float, high: float) -> float:
     """Return the largest error of numbers within bounds."""
     return high - low
+
+
+def most_pinball(quantile: float, low: float, high: float) -> float:
+    """Return the largest pinball loss of numbers within bounds."""
+    return max(quantile, 1 - quantile) * (high - low)
 
 
 def most_deviance(low: float, high: float) -> float:
@@ -191,6 +197,81 @@ def errors_of(
     def evaluation(released, **public):
         return RegressionEvaluation(
             noisy=released[0], target_bounds=(low, high), **learnt, **public
+        )
+
+    return Counted(scaled_to(shares, 1.0), release, evaluation)
+
+
+def quantile_of(model: Any) -> float | None:
+    """Return the quantile that a regressor predicts, by its public parameters; None: a mean.
+
+    Raises
+    ------
+    ValueError
+        If it predicts several.
+    """
+    one = predictor_of(model)
+    quantile = getattr(one, "quantile", None)
+    if quantile is None or getattr(one, "loss", "quantile") != "quantile":
+        return None
+    if np.ndim(quantile):
+        raise ValueError(
+            f"quantile={quoted(quantile)}: a model of several quantiles is not scored. Fit a model "
+            "for each"
+        )
+    quantile = as_float(quantile)
+    return quantile if 0 < quantile < 1 else None
+
+
+def pinball_losses(
+    predicted: np.ndarray, y: np.ndarray, quantile: float, low: float, high: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pinball loss of each row within bounds, and whether its target is covered."""
+    targets = np.clip(numbers_of(y), low, high)
+    predicted = np.where(predicted >= low, np.minimum(predicted, high), low)  # no NaN
+    losses = np.maximum(quantile * (targets - predicted), (1 - quantile) * (predicted - targets))
+    return losses, 1.0 * (targets <= predicted)
+
+
+def quantiles_of_model(
+    predicted: np.ndarray,
+    y: np.ndarray,
+    quantile: float,
+    owned: RowTally,
+    strength: float,
+    low: float,
+    high: float,
+    largest: float | None,
+) -> Counted:
+    """Sum pinball losses, in units of a limit, and count targets at or below the predictions."""
+    losses, covered = pinball_losses(predicted, y, quantile, low, high)
+    most = most_pinball(quantile, low, high)
+    shares: dict[str, Share] = {}
+    if strength >= rules.FACTS_STRENGTH and largest is None:
+        shares |= {LIMITS: Share(0.05, SEARCH_RELEASES)}
+    shares |= {SUMS: Share(0.85), SQUARES: Share(0.1)}
+    # losses on the rarer side are the large ones
+    tail = 2 * _TAIL * min(quantile, 1 - quantile)
+    learnt: dict[str, Any] = {}
+
+    def release(spending, total, quantile_of_noise):
+        limit = most if largest is None else largest
+        if LIMITS in shares:
+            limit = limit_of(LIMITS, losses, most, tail, owned, spending, total)
+        numbers = np.column_stack([np.minimum(losses / limit, 1.0), covered])
+        noisy = NoisyPart(SUMS, owned.columns(numbers, 0.0)).released(spending, quantile_of_noise)
+        influences = list((numbers - np.clip(noisy.values / total, 0.0, 1.0)).T)
+        squares = squares_of(influences, owned, spending)
+        learnt.update(largest_error=limit, sampled=np.array([limit**2, 1.0]) * squares)
+        return [noisy]
+
+    def evaluation(released, **public):
+        return QuantileEvaluation(
+            noisy=released[0],
+            quantile=quantile,
+            target_bounds=(low, high),
+            **learnt,
+            **public,
         )
 
     return Counted(scaled_to(shares, 1.0), release, evaluation)

@@ -20,6 +20,9 @@ from skdpdyn.evaluation.numbers import (
     limit_of,
     most_deviance,
     most_error,
+    most_pinball,
+    pinball_losses,
+    quantile_of,
     squares_of,
 )
 from skdpdyn.evaluation.parts import Counted, NoisyPart
@@ -51,7 +54,12 @@ def differences(
         losses = [_of_labels(model, X, y, models) for model in models]
     else:
         low, high = checked_pair(target_bounds, "target_bounds", largest=1e150)
-        of_model = partial(_of_rates, exposure=exposure) if takes_exposure else _of_numbers
+        of_model = _of_numbers
+        quantile = common_quantile(models)
+        if takes_exposure:
+            of_model = partial(_of_rates, exposure=exposure)
+        elif quantile is not None:
+            of_model = partial(_of_quantile, quantile=quantile)
         losses = [of_model(model, X, y, low, high) for model in models]
     names = tuple(losses[0])
     most = np.array([limit for limit, _ in losses[0].values()])
@@ -81,6 +89,20 @@ def differences(
         return PairedEvaluation(noisy=released[0], **learnt, **public)
 
     return Counted(scaled_to(shares, 1.0), release, evaluation)
+
+
+def common_quantile(models: Sequence[Any]) -> float | None:
+    """Return the quantile that models are scored at, which one of them may not name.
+
+    Raises
+    ------
+    ValueError
+        If they predict different ones.
+    """
+    named = {quantile_of(model) for model in models} - {None}
+    if len(named) > 1:
+        raise ValueError(f"against must be a model of the same quantile: they are of {named}")
+    return named.pop() if named else None
 
 
 def probability_losses(probability: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -120,6 +142,12 @@ def _of_numbers(model, X, y, low, high):
     errors = np.abs(np.where(predicted >= low, np.minimum(predicted, high), low) - targets)
     most = most_error(low, high)
     return {"absolute error": (most, errors), "squared error": (most**2, errors**2)}
+
+
+def _of_quantile(model, X, y, low, high, quantile):
+    """Return the largest pinball loss, and that of each row, by name."""
+    losses, _ = pinball_losses(answers(model, "predict", X, y.size), y, quantile, low, high)
+    return {"pinball loss": (most_pinball(quantile, low, high), losses)}
 
 
 def _of_rates(model, X, y, low, high, exposure):

@@ -780,6 +780,93 @@ class RegressionEvaluation(_OfNumbers):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class QuantileEvaluation(_OfNumbers):
+    """Metrics of a model of a quantile: its pinball loss, and the part of targets that it covers.
+
+    R^2, absolute and squared errors judge means and medians, and are not released.
+
+    Parameters
+    ----------
+    n_samples : int
+        Public number of records, or of persons.
+    total : tuple of float
+        Sum of the weights, and the standard deviation of its noise. Without weights, these are the
+        number of records and 0.
+    noisy : NoisyNumbers
+        Two sums, with the covariance of their noise: of the pinball losses, divided by
+        ``largest_error``, and of targets at or below the prediction.
+    privacy_ : Guarantee
+        Guarantee of the release.
+    mechanism_ : record
+        Record of the release.
+    delta_ : float
+        Delta at which epsilon is printed.
+    confidence : float
+        Coverage probability of the intervals.
+    leaks_ : tuple of str, default=()
+        Leaks that ``privacy_`` does not cover, such as a seed.
+    sources_ : tuple of Source, default=()
+        Releases that ``schema`` or ``target_bounds`` came from, which `total_privacy` names.
+    intervals_for : {"noise alone", "the population"}, default="noise alone"
+        Whether intervals are for the metrics of these records, or of their population.
+    quantile : float
+        The quantile that the model predicts.
+    target_bounds : tuple (low, high)
+        Bounds to which targets and predictions are clipped.
+    largest_error : float
+        Limit at which pinball losses are clipped, given or released.
+    sampled : ndarray of shape (2,)
+        Released sampling variances of the sums.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn import PrivateQuantileRegressor
+    >>> from skdpdyn.evaluation import evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 1))
+    >>> y = X[:, 0] + rng.normal(size=20_000)
+    >>> model = PrivateQuantileRegressor(quantile=0.9, target_bounds=(-5, 5))
+    >>> model = model.fit(X[:10_000], y[:10_000])
+    >>> found = evaluate(model, X[10_000:], y[10_000:], epsilon=1.0)
+    >>> bool(0.85 < found.coverage.value < 0.95), bool(found.mean_pinball_loss.value < 0.3)
+    (True, True)
+    """
+
+    quantile: float
+    target_bounds: tuple[float, float]
+    largest_error: float
+    sampled: np.ndarray
+
+    @property
+    def mean_pinball_loss(self) -> Estimate:
+        """Mean of the pinball losses, clipped at ``largest_error``."""
+        weights = np.array([self.largest_error, 0])
+        return self.mean(weights, (0.0, self.largest_error), self._added(0))
+
+    @property
+    def coverage(self) -> Estimate:
+        """Part of the targets at or below the prediction, which is to be the quantile."""
+        return self.mean(np.array([0.0, 1.0]), (0.0, 1.0), self._added(1))
+
+    def _notes(self):
+        """See `PrivateEvaluation._notes`."""
+        return [
+            f"coverage: the part of targets at or below the prediction, to be {self.quantile:g}",
+            f"losses beyond {self.largest_error:.4g} count as it",
+        ]
+
+    def metrics(self) -> dict[str, Estimate]:
+        """Return the metrics of the table by name.
+
+        Returns
+        -------
+        dict of str to Estimate
+        """
+        return {"mean pinball loss": self.mean_pinball_loss, "coverage": self.coverage}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RateEvaluation(_OfNumbers, _Calibrated):
     """Metrics of a model of counts: deviance, and calibration by decile of the predicted rate.
 

@@ -68,10 +68,12 @@ def evaluate(
     For a regression, `evaluate` first buys a limit of the errors, the approximate median of the
     targets and a limit of the distances from it. Then it releases four sums: the absolute and the
     squared errors, clipped at ``largest_error``, and, for R2, the clipped target and its square.
-    For counts, it buys deciles of the predicted rates, the overall rate and limits. Then it
-    releases sums of expected and observed counts, overall and by decile, and sums of the deviances
-    from the predictions and from the overall rate, clipped at ``largest_error``. For numbers and
-    counts, a tenth of mu^2 buys the sampling variances of the metrics.
+    For a model of a quantile, these numbers would mislead: `evaluate` buys a limit of the pinball
+    losses, and releases their sum, clipped at this limit, and the number of targets at or below the
+    prediction. For counts, it buys deciles of the predicted rates, the overall rate and limits.
+    Then it releases sums of expected and observed counts, overall and by decile, and sums of the
+    deviances from the predictions and from the overall rate, clipped at ``largest_error``. For
+    numbers, quantiles and counts, a tenth of mu^2 buys the sampling variances of the metrics.
 
     With the probability ``confidence``, an interval contains the metric of these records without
     noise. It follows from the public distribution of the noise. The intervals of ``population``
@@ -118,21 +120,24 @@ def evaluate(
         between 0 and 1. Fewer thresholds have less noise. None: 1/2 and 30 others (62 to 254 with
         many records), with about equal numbers of records between them.
     target_bounds : tuple (low, high), default=None
-        Public bounds to which targets and predictions of a regression are clipped. None: those of
-        ``schema``, or of the model. If neither has any, at most a tenth of mu^2 buys them, as with
-        ``target_bounds="auto"`` of an estimator.
+        Public bounds to which targets and predictions of a regression are clipped (a prediction at
+        the upper bound covers all targets beyond it). None: those of ``schema``, or of the model.
+        If neither has any, at most a tenth of mu^2 buys them, as with ``target_bounds="auto"`` of
+        an estimator.
     schema : Schema or None, default=None
         Public facts of the table, a `skdpdyn.Schema`. Only its target bounds are used.
     largest_error : float, default=None
-        Limit at which the errors of a regression, or the deviances of counts, are clipped. The
-        noise is proportional to it. None: twice a bought quantile, at least the 95 % quantile of
-        errors or the 99 % quantile of deviances, and higher with many records. The limit is at most
-        the width of the target bounds (for deviances, twice the largest count plus 8), and equal to
-        it with few records.
+        Limit at which the errors of a regression, the pinball losses of a model of a quantile q, or
+        the deviances of counts, are clipped. The noise is proportional to it. None: twice a bought
+        quantile, at least the 95 % quantile of errors, the 1 - min(q, 1 - q)/10 quantile of pinball
+        losses or the 99 % quantile of deviances, and higher with many records. The limit is at most
+        the width of the target bounds (for pinball losses, max(q, 1 - q) times it, and for
+        deviances, twice the largest count plus 8), and equal to it with few records.
     against : fitted classifier or regressor, default=None
-        Another model with the same classes, or another regressor of the same kind. Only mean
-        differences between the losses of the two models on the same records are released. They are
-        more accurate than either loss. The differences are clipped at limits that are bought.
+        Another model with the same classes, or another regressor of the same kind; if one of two
+        regressors predicts a quantile, both are scored by its pinball loss. Only mean differences
+        between the losses of the two models on the same records are released. They are more
+        accurate than either loss. The differences are clipped at limits that are bought.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row, such as the inverse sampling probability of a survey. Metrics are then
         estimates for the population. A weight must follow from its own record alone. A share of 3 %
@@ -148,9 +153,10 @@ def evaluate(
 
     Returns
     -------
-    ScoreEvaluation, ClassEvaluation, RegressionEvaluation, RateEvaluation or PairedEvaluation
-        See `ScoreEvaluation` for two classes, `ClassEvaluation` for more, `RegressionEvaluation`,
-        `RateEvaluation` for counts, and `PairedEvaluation` with ``against``.
+    PrivateEvaluation
+        A `ScoreEvaluation` for two classes, `ClassEvaluation` for more, `RegressionEvaluation`,
+        `QuantileEvaluation` for a model of a quantile (also one of scikit-learn with a parameter
+        ``quantile``), `RateEvaluation` for counts, or `PairedEvaluation` with ``against``.
 
     Raises
     ------
