@@ -26,6 +26,7 @@ from skdpdyn.core.noise import Generator, generators
 from skdpdyn.core.schema import apply_schema
 from skdpdyn.linear_model.base import PrivateLinearModel
 from skdpdyn.linear_model.gam import AdditiveModel
+from skdpdyn.linear_model.quantile import QuantileUnits
 from skdpdyn.privacy import Budget, GaussianDP
 from skdpdyn.privacy.checks import checked_choice, checked_count, checked_number, quoted
 from skdpdyn.privacy.display import Document, Shown
@@ -328,7 +329,8 @@ def plan(
         The score to reach, with ``solve_for``.
     **guesses : float
         For two classes ``auc`` and ``prevalence``, the share of the records in the second class.
-        For more classes ``accuracy``. For numbers ``r2``. For counts ``d2`` and ``mean_count``.
+        For more classes ``accuracy``. For numbers ``r2``, for their quantiles ``d2``, that of the
+        pinball loss. For counts ``d2`` and ``mean_count``.
         Scores are those of a model without privacy, from the literature, a pilot study or a public
         data set.
 
@@ -517,6 +519,8 @@ def _guess(estimator: PrivateLinearModel, guesses: dict[str, float]) -> _Guess:
         labels = np.array([0, 1]) if labels is None else labels
         make = partial(_two if len(labels) == 2 else _many, labels)
     elif not targets.takes_exposure:
+        if isinstance(estimator.family.units, QuantileUnits):
+            make = _quantiles
         make = partial(make, listed(estimator.target_bounds))
     names = list(signature(make).parameters)
     if sorted(names) != sorted(guesses):
@@ -583,11 +587,26 @@ def _many(labels: np.ndarray, accuracy: float) -> _Guess:
 def _numbers(bounds: Any, r2: float) -> _Guess:
     """Return normal numbers, of which a part is linear in rows."""
     checked_number(r2, "r2", lambda x: 0 < x < 1, "in (0, 1)")
+    return _normal("r2", r2, bounds, math.sqrt(1 - r2))
+
+
+def _quantiles(bounds: Any, d2: float) -> _Guess:
+    """Return normal numbers, whose pinball losses about rows are a part of those about a constant.
+
+    That of the best quantile is in proportion to the standard deviation, whichever it is.
+    """
+    checked_number(d2, "d2", lambda x: 0 < x < 1, "in (0, 1)")
+    return _normal("d2", d2, bounds, 1 - d2)
+
+
+def _normal(name, best, bounds, noise):
+    """Return normal numbers of variance 1, with noise about what is linear in rows."""
     low, high = (-1.0, 1.0) if bounds is None else bounds
     truth = NormalNumbers(
-        {"target_bounds": (low, high)}, math.sqrt(1 - r2), (low + high) / 2, (high - low) / _RANGE
+        {"target_bounds": (low, high)}, noise, (low + high) / 2, (high - low) / _RANGE
     )
-    return _Guess("r2", r2, truth, lambda linear: math.sqrt(r2) * linear[:, 0])
+    slope = math.sqrt(1 - noise**2)
+    return _Guess(name, best, truth, lambda linear: slope * linear[:, 0])
 
 
 def _counts(d2: float, mean_count: float) -> _Guess:

@@ -8,9 +8,11 @@ from sklearn.pipeline import make_pipeline
 
 from skdpdyn import (
     PrivateGAMClassifier,
+    PrivateGAMRegressor,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePoissonRegressor,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
@@ -26,8 +28,28 @@ GUESSES = {
     PrivateSoftmaxRegression(classes=["a", "b", "c"]): {"accuracy": 0.7},
     PrivateRidge(target_bounds=(10, 20), bounds=(18, 90)): {"r2": 0.5},
     PrivatePoissonRegressor(target_bounds=(0, 30)): {"d2": 0.4, "mean_count": 2.0},
+    PrivateQuantileRegressor(quantile=0.9, target_bounds=(10, 20)): {"d2": 0.4},
     PrivateGAMClassifier(**COLUMNS): {"auc": 0.85, "prevalence": 0.3},
 }
+
+
+QUANTILES = [0.1, 0.5, 0.9]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PrivateQuantileRegressor(quantile=QUANTILES),
+        PrivateGAMRegressor(loss="quantile", quantile=0.9),
+    ],
+    ids=["several", "curves"],
+)
+def test_quantiles_are_planned_by_the_score_that_they_have(estimator):
+    planned = plan(estimator, n_samples=100_000, n_features=2, epsilon=5.0, d2=0.3)
+    assert (planned.name, planned.not_private) == ("d2", 0.3)
+    assert planned.points[0].score == pytest.approx(0.3, abs=0.04)
+    with pytest.raises(ValueError, match=r"needs \['d2'\]"):
+        plan(estimator, n_samples=1000, n_features=2, r2=0.3)
 
 
 @pytest.mark.parametrize("estimator", GUESSES, ids=lambda model: type(model).__name__)
