@@ -2,6 +2,7 @@
 the choice of a few cases of each test, and of those in which lines are counted.
 """
 
+import gc
 import hashlib
 import os
 import subprocess
@@ -34,6 +35,17 @@ def pytest_configure(config):
     is_compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
     if begins_workers and is_compiled and not Path(os.environ["NUMBA_CACHE_DIR"]).exists():
         subprocess.run([sys.executable, "-W", "ignore", "-m", "skdpdyn", "compile"], check=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage while tests are collected, and later not in what was made meanwhile."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Entropy:

@@ -104,7 +104,9 @@ class Outcomes:
     def __call__(self, point, scale, generator, distribution="gaussian", n_threads=1):
         """Release a point, or repeat the outcome of the same release of the first data set."""
         point = np.array(point, dtype=np.float64)
-        scale = np.broadcast_to(np.asarray(scale, np.float64), point.shape)
+        scale = np.asarray(scale, dtype=np.float64)
+        if scale.shape != point.shape:
+            scale = np.broadcast_to(scale, point.shape)
         if self.first is None:
             outcome = self.outcome(point, scale, distribution)
         else:

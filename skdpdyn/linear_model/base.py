@@ -320,7 +320,9 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             For the name of a parameter that does not exist, or one of the solver's where ``solver``
             is a name.
         """
-        refuse_elsewhere(params.keys() - self.get_params())
+        unknown = params.keys() - vars(self).keys()
+        if unknown:
+            refuse_elsewhere(unknown - self.get_params().keys())
         solver = params.get("solver", self.solver)
         nested = next((name for name in params if name.startswith("solver__")), None)
         if (
