@@ -99,7 +99,7 @@ class Outcomes:
         self.n_calls = n_calls
         self.calls = []
         self.shown = None
-        (self.own,) = generators(0)
+        (self.own,) = generators(0) if first is None else (None,)
 
     def __call__(self, point, scale, generator, distribution="gaussian", n_threads=1):
         """Release a point, or repeat the outcome of the same release of the first data set."""
@@ -287,10 +287,11 @@ def parts(heard, record, way):
         limits[-1] *= math.sqrt(SHARED[SCORE].size)  # the same records train and score
     for place, (name, limit) in enumerate(zip(names_of(record, len(first)), limits, strict=True)):
         calls = [each.calls[place] for each in heard]
-        for call in calls:
-            assert np.array_equal(call.scale, calls[0].scale), (name, "noise")
-            assert call.law == calls[0].law
-        points = np.array([np.ravel(call.point / call.scale) for call in calls])
+        scales = np.array([call.scale for call in calls])
+        assert np.all(scales == scales[0]), (name, "noise")
+        assert len({call.law for call in calls}) == 1
+        points = np.array([call.point for call in calls]) / scales
+        points = points.reshape(len(calls), -1)
         if limit < math.inf:
             absent = "no intercept" in way and not replaced(record) and not counted(name)
             yield name, points.shape[1], float(distances(points, record, name, absent)) / limit
