@@ -53,6 +53,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from skdpdyn import (
     PrivateGAMClassifier,
     PrivateLogisticRegression,
+    PrivateQuantileRegressor,
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
@@ -254,14 +255,23 @@ def test_guarantees_that_are_not_gaussian(test_size):
 # --- scores ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_mean_squared_error"])
+OF_SCORES = {
+    "accuracy": LOGISTIC,
+    "neg_log_loss": LOGISTIC,
+    "neg_mean_squared_error": RIDGE,
+    "neg_mean_pinball_loss": PrivateQuantileRegressor(quantile=0.9, target_bounds=(-1, 1)),
+}
+
+
+@pytest.mark.parametrize("scoring", OF_SCORES)
 def test_one_record_moves_a_score_by_its_part(scoring):
     rng = np.random.default_rng(0)
-    model = clone(RIDGE if "squared" in scoring else LOGISTIC).set_params(epsilon=1e4, delta=1e-2)
-    target = 3 * X[:, 0] if "squared" in scoring else Y
+    of_numbers = scoring.startswith("neg_mean")
+    model = clone(OF_SCORES[scoring]).set_params(epsilon=1e4, delta=1e-2)
+    target = 3 * X[:, 0] if of_numbers else Y
     fitted = clone(model).fit(X, target)
     fitted.coef_ = 50 * fitted.coef_  # so that losses reach their ends
-    score = score_of(scoring, fitted.get_params())
+    score = score_of(scoring, fitted.get_params(), model)
     held = X[:20].copy()
     labels = target[:20].copy()
     moved = []
@@ -271,7 +281,7 @@ def test_one_record_moves_a_score_by_its_part(scoring):
         other_labels = labels.copy()
         other[3] = rng.uniform(-50, 50, 3)
         # 2 is not among the classes
-        other_labels[3] = rng.uniform(-1e3, 1e3) if "squared" in scoring else rng.integers(0, 3)
+        other_labels[3] = rng.uniform(-1e3, 1e3) if of_numbers else rng.integers(0, 3)
         moved.append(abs(score.mean(fitted, other, other_labels) - before))
         assert 0 <= before <= 1
     assert 0.9 / 20 <= max(moved) <= 1 / 20 + 1e-12
@@ -300,6 +310,7 @@ def test_nothing_but_the_winner_is_shown():
     assert learnt == {
         *("mechanism_", "privacy_", "bound_", "delta_", "epsilon_", "n_samples_", "leaks_"),
         *("sources_", "bought_", "schema_", "best_estimator_", "best_params_", "best_score_"),
+        "has_exposure_",  # whether exposures were passed
         "_assumed_",  # public facts, for the report
     }
     assert fitted.privacy_unit_ == "record"

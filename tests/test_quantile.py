@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import QuantileRegressor
-from sklearn.metrics import d2_pinball_score
+from sklearn.metrics import d2_pinball_score, mean_pinball_loss, mean_squared_error
+from spending import Recorder
 
-from skdpdyn import PrivateGAMRegressor, PrivateQuantileRegressor
-from skdpdyn.core import rules
+from skdpdyn import PrivateGAMRegressor, PrivateQuantileRegressor, PrivateRidge
+from skdpdyn.core import noise, rules
 from skdpdyn.core.losses import PINBALL_WIDTH, pinball, pinballs
 from skdpdyn.core.objective import Objective
 from skdpdyn.core.sealed import opened
@@ -15,6 +16,7 @@ from skdpdyn.evaluation import evaluate
 from skdpdyn.exceptions import UnsupportedMechanismError
 from skdpdyn.inference import private_regression
 from skdpdyn.inspection import PrivacyDynamicsDisplay
+from skdpdyn.model_selection import PrivateSearchCV
 from skdpdyn.solvers.steps import Steps, descend
 from skdpdyn.training.residuals import likely_shift
 
@@ -221,3 +223,34 @@ def test_a_quantile_without_its_loss_is_refused():
         PrivateGAMRegressor(quantile=0.9, target_bounds=(0, 1)).fit(X, Y)
     with pytest.raises(ValueError, match="must be one number"):
         PrivateGAMRegressor(loss="quantile", quantile=SEVERAL, target_bounds=(0, 1)).fit(X, Y)
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_mean_pinball_loss", "neg_mean_squared_error"])
+def test_a_search_scores_a_quantile_by_its_pinball_loss(scoring):
+    """With next to no noise, as scikit-learn; squared errors are still to be had, by name."""
+    model = PrivateQuantileRegressor(quantile=0.9, target_bounds=(-3, 7))
+    options = {"epsilon": 1e4, "scoring": scoring, "holdout": np.arange(4000, 5000)}
+    search = PrivateSearchCV(model, {"clip": [0.8]}, expected_trials=1, **options)
+    search.fit(X[:5000], Y[:5000])
+    predicted = search.predict(X[4000:5000])
+    score = mean_pinball_loss(np.clip(Y[4000:5000], -3, 7), predicted, alpha=0.9)
+    if scoring == "neg_mean_squared_error":
+        score = mean_squared_error(np.clip(Y[4000:5000], -3, 7), predicted)
+    assert search.best_score_ == pytest.approx(-score, abs=5e-3)
+    assert search.privacy_ == search.privacy_cost(5000, 3)
+
+
+def test_a_search_refuses_what_no_score_of_a_quantile_compares(monkeypatch):
+    recorder = Recorder()
+    monkeypatch.setattr(noise, "release", recorder)
+    one = PrivateQuantileRegressor(quantile=0.9, target_bounds=(-3, 7))
+    several = PrivateQuantileRegressor(quantile=SEVERAL, target_bounds=(-3, 7))
+    ridge = PrivateRidge(target_bounds=(-3, 7))
+    for model, grid, scoring, message in (
+        (several, {"clip": [0.8]}, None, "a model of several quantiles is not scored"),
+        (one, {"quantile": [0.5, 0.9]}, None, "param_grid holds 'quantile'"),
+        (ridge, {"clip": [0.8]}, "neg_mean_pinball_loss", "scoring='neg_mean_pinball_loss' must"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PrivateSearchCV(model, grid, scoring=scoring).fit(X, Y)
+    assert not recorder.calls

@@ -17,9 +17,7 @@ from skdpdyn.evaluation.numbers import (
     errors_of,
     most_deviance,
     most_error,
-    most_pinball,
     of_numbers,
-    quantile_of,
     quantiles_of_model,
     rates_of_model,
 )
@@ -29,10 +27,17 @@ from skdpdyn.evaluation.results import MOST_CONFUSED, ClassEvaluation, ScoreEval
 from skdpdyn.exceptions import PrivacyUtilityWarning, warn
 from skdpdyn.privacy.checks import quoted
 from skdpdyn.training.base import quoting_no_records, refuse_unreadable
-from skdpdyn.training.foreign import predicted as answers, predictor_of
+from skdpdyn.training.foreign import predicted as answers, predictor_of, quantile_of
 from skdpdyn.training.parameters import within
 from skdpdyn.training.parts import FALSE
-from skdpdyn.training.targets import Counts, Numbers, as_labels, codes_of, refuse_lacking
+from skdpdyn.training.targets import (
+    Counts,
+    Numbers,
+    as_labels,
+    codes_of,
+    most_pinball,
+    refuse_lacking,
+)
 
 _MOST_THRESHOLDS = 1023
 # Noisy counts in public cells of log odds say where bins of equal numbers of records end

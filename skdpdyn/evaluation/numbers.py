@@ -19,11 +19,17 @@ from skdpdyn.evaluation.parts import Counted, NoisyPart
 from skdpdyn.evaluation.results import QuantileEvaluation, RateEvaluation, RegressionEvaluation
 from skdpdyn.privacy import Budget
 from skdpdyn.privacy.arguments import checked_pair
-from skdpdyn.privacy.checks import as_float, checked_number, quoted
+from skdpdyn.privacy.checks import checked_number
 from skdpdyn.training.counts import base_rate, shares_of_rate
 from skdpdyn.training.facts import TargetRange
-from skdpdyn.training.foreign import predictor_of
-from skdpdyn.training.targets import Numbers, exposures, numbers_of, residual_limit
+from skdpdyn.training.targets import (
+    Numbers,
+    exposures,
+    most_pinball,
+    numbers_of,
+    pinball_losses,
+    residual_limit,
+)
 
 DECILES = "deciles of rates"
 LIMITS = "limits"
@@ -101,11 +107,6 @@ def _checked_limit(largest_error, most, requirement):
 def most_error(low: float, high: float) -> float:
     """Return the largest error of numbers within bounds."""
     return high - low
-
-
-def most_pinball(quantile: float, low: float, high: float) -> float:
-    """Return the largest pinball loss of numbers within bounds."""
-    return max(quantile, 1 - quantile) * (high - low)
 
 
 def most_deviance(low: float, high: float) -> float:
@@ -200,37 +201,6 @@ def errors_of(
         )
 
     return Counted(scaled_to(shares, 1.0), release, evaluation)
-
-
-def quantile_of(model: Any) -> float | None:
-    """Return the quantile that a regressor predicts, by its public parameters; None: a mean.
-
-    Raises
-    ------
-    ValueError
-        If it predicts several.
-    """
-    one = predictor_of(model)
-    quantile = getattr(one, "quantile", None)
-    if quantile is None or getattr(one, "loss", "quantile") != "quantile":
-        return None
-    if np.ndim(quantile):
-        raise ValueError(
-            f"quantile={quoted(quantile)}: a model of several quantiles is not scored. Fit a model "
-            "for each"
-        )
-    quantile = as_float(quantile)
-    return quantile if 0 < quantile < 1 else None
-
-
-def pinball_losses(
-    predicted: np.ndarray, y: np.ndarray, quantile: float, low: float, high: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pinball loss of each row within bounds, and whether its target is covered."""
-    targets = np.clip(numbers_of(y), low, high)
-    predicted = np.where(predicted >= low, np.minimum(predicted, high), low)  # no NaN
-    losses = np.maximum(quantile * (targets - predicted), (1 - quantile) * (predicted - targets))
-    return losses, 1.0 * (targets <= predicted)
 
 
 def quantiles_of_model(

@@ -20,16 +20,19 @@ from skdpdyn.evaluation.numbers import (
     limit_of,
     most_deviance,
     most_error,
-    most_pinball,
-    pinball_losses,
-    quantile_of,
     squares_of,
 )
 from skdpdyn.evaluation.parts import Counted, NoisyPart
 from skdpdyn.evaluation.results import PairedEvaluation
 from skdpdyn.privacy.arguments import checked_pair
-from skdpdyn.training.foreign import predicted as answers
-from skdpdyn.training.targets import codes_of, exposures, numbers_of
+from skdpdyn.training.foreign import predicted as answers, quantile_of
+from skdpdyn.training.targets import (
+    codes_of,
+    exposures,
+    most_pinball,
+    numbers_of,
+    pinball_losses,
+)
 
 WRONG = "part that is wrong"
 """Of labels alone: their differences are whole numbers, of which most may be 0."""

@@ -25,7 +25,7 @@ from skdpdyn.training.targets import listed
 
 PUBLIC = ("classes", "target_bounds")
 # the budget, and what is public
-NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", *PUBLIC)
+NOT_TUNED = ("epsilon", "delta", "adjacency", "random_state", "quantile", *PUBLIC)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,18 +6,22 @@ first is the default.
 
 import math
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skdpdyn.privacy.checks import quoted
-from skdpdyn.training.foreign import predicted
-from skdpdyn.training.targets import codes_of
+from skdpdyn.training.foreign import predicted, quantile_of
+from skdpdyn.training.targets import codes_of, most_pinball, pinball_losses
 
 
-def score_of(scoring, facts):
-    """Return the score by name, with the classes or bounds of the target among ``facts``."""
+def score_of(scoring, facts, model=None):
+    """Return the score of a model by name, with the classes or bounds of targets in ``facts``."""
     fact, kinds = ("classes", _OF_CLASSES) if "classes" in facts else ("target_bounds", _OF_BOUNDS)
+    quantile = None if "classes" in facts else quantile_of(model)
+    if quantile is not None:
+        kinds = {"neg_mean_pinball_loss": partial(PinballLoss, quantile), **kinds}
     name = next(iter(kinds)) if scoring is None else scoring
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(
@@ -116,14 +120,38 @@ class LogLoss(_OfClasses):
         return np.where(codes < 0, 0.0, 1 + log_proba / self.width)
 
 
-class SquaredError(Score):
+class _OfNumbers(Score):
+    def __init__(self, bounds):
+        self.bounds = None if bounds is None else tuple(map(float, bounds))
+
+    def constant(self):
+        """Return the middle of the bounds."""
+        return DummyRegressor(strategy="constant", constant=sum(self.bounds) / 2).fit([[0]], [0.0])
+
+
+class PinballLoss(_OfNumbers):
+    """Negative mean pinball loss of targets and predictions within the bounds."""
+
+    def __init__(self, quantile, bounds):
+        super().__init__(bounds)
+        self.quantile = quantile
+
+    @property
+    def width(self):
+        """The largest loss."""
+        return most_pinball(self.quantile, *self.bounds)
+
+    def terms(self, estimator, X, y, exposure=None):
+        """Return a term for each record from the loss of its prediction."""
+        found = predicted(estimator, "predict", X, y.size)
+        return 1 - pinball_losses(found, y, self.quantile, *self.bounds)[0] / self.width
+
+
+class SquaredError(_OfNumbers):
     """Negative mean squared error of targets and predictions within the bounds.
 
     For counts with an exposure, the prediction is the expected count: rate times exposure.
     """
-
-    def __init__(self, bounds):
-        self.bounds = None if bounds is None else tuple(map(float, bounds))
 
     @property
     def width(self):
@@ -137,10 +165,6 @@ class SquaredError(Score):
             y, *self.bounds
         )
         return 1 - error**2 / self.width
-
-    def constant(self):
-        """Return the middle of the bounds."""
-        return DummyRegressor(strategy="constant", constant=sum(self.bounds) / 2).fit([[0]], [0.0])
 
 
 _OF_CLASSES = {"accuracy": Accuracy, "neg_log_loss": LogLoss}

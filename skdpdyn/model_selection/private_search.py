@@ -139,11 +139,12 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
         Shape of the truncated negative binomial distribution, >= 0. 0: logarithmic, at the lowest
         cost. 1: geometric. Larger shapes make very small and very large numbers of trials less
         likely, at a higher cost.
-    scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
-        Score to maximize. Log losses are clipped at 3 log(number of classes), and errors at the
-        target's bounds. None: accuracy for classifiers, squared error for regressors. Pipelines are
-        scored one row at a time, except if `skdpdyn.evaluation.evaluate` would score all of their
-        steps on many rows at once.
+    scoring : str or None, default=None
+        Score to maximize: "accuracy" or "neg_log_loss" for classifiers, "neg_mean_squared_error"
+        for regressors, and "neg_mean_pinball_loss" for models of a quantile. Log losses are clipped
+        at 3 log(number of classes), and errors at the target's bounds. None: accuracy, squared
+        error or pinball loss. Pipelines are scored one row at a time, except if
+        `skdpdyn.evaluation.evaluate` would score all of their steps on many rows at once.
     test_size : float, int or None, default=None
         Fraction (or number) of the records that are held out, drawn at random. None: all records
         are used for training and for scoring, and the budget of a trial is divided between the two.
@@ -388,7 +389,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             known = purchase.buy_alone(reading, plan.budget, first)
             ran = plan.with_facts(purchase.record(codes is not None))
             facts = parameters_of(base, known)
-        score = score_of(self.scoring, facts)
+        score = score_of(self.scoring, facts, base)
         drawn, models = self._drawn(candidates, plan, facts, drawing)
         trials = [partial(run_trial, model, score) for model in models]
         largest = 1.0 if weight is None else base.weight_bounds[1]
@@ -587,7 +588,7 @@ class PrivateSearchCV(PrivateEstimatorMixin, MetaEstimatorMixin, BaseEstimator):
             mechanism = law.record(mu, guarantees)
         check_levels(request)
         bound, guarantee = judge(mechanism, delta)
-        score_of(self.scoring, facts)  # refuses other names
+        score_of(self.scoring, facts, base)  # refuses other names
         return _SearchPlan(
             mechanism,
             bound,

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import sparse
 
 from skdpdyn.core.noise import same_draws
+from skdpdyn.privacy.checks import as_float, quoted
 from skdpdyn.training.base import quoting_no_records
 
 _BLOCK = 1 << 22  # cells of a copy
@@ -171,6 +172,27 @@ def predictor_of(model: Any) -> Any:
     if hasattr(model, "best_estimator_"):
         return predictor_of(model.best_estimator_)
     return predictor_of(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
+def quantile_of(model: Any) -> float | None:
+    """Return the quantile that a regressor predicts, by its public parameters; None: a mean.
+
+    Raises
+    ------
+    ValueError
+        If it predicts several.
+    """
+    one = predictor_of(model)
+    quantile = getattr(one, "quantile", None)
+    if quantile is None or getattr(one, "loss", "quantile") != "quantile":
+        return None
+    if np.ndim(quantile):
+        raise ValueError(
+            f"quantile={quoted(quantile)}: a model of several quantiles is not scored. Fit a model "
+            "for each"
+        )
+    quantile = as_float(quantile)
+    return quantile if 0 < quantile < 1 else None
 
 
 def _predictions(model, method, rows, n_outputs):

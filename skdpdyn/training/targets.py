@@ -523,6 +523,21 @@ def exposures(exposure: Any, y: Any) -> np.ndarray:
     return np.clip(exposure, 1 / _LARGEST_EXPOSURE, _LARGEST_EXPOSURE)
 
 
+def most_pinball(quantile: float, low: float, high: float) -> float:
+    """Return the largest pinball loss of numbers within bounds."""
+    return max(quantile, 1 - quantile) * (high - low)
+
+
+def pinball_losses(
+    predicted: np.ndarray, y: np.ndarray, quantile: float, low: float, high: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pinball loss of each row within bounds, and whether its target is covered."""
+    targets = np.clip(numbers_of(y), low, high)
+    predicted = np.where(predicted >= low, np.minimum(predicted, high), low)  # no NaN
+    losses = np.maximum(quantile * (targets - predicted), (1 - quantile) * (predicted - targets))
+    return losses, 1.0 * (targets <= predicted)
+
+
 def refuse_lacking(exposure: Any, model: Any) -> None:
     """Raise if counts lack exposures, and the model that they are scored by was fitted with some.
 
