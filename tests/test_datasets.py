@@ -133,7 +133,7 @@ def test_bounds_hold_levels_are_complete_and_both_are_public(complete):
 
 @pytest.mark.parametrize(("as_frame", "complete"), [(True, False), (False, True)])
 def test_return_X_y(as_frame, complete):
-    bunch = load_adult(as_frame=as_frame, complete=complete)
+    bunch = loaded(complete) if as_frame else load_adult(as_frame=False, complete=complete)
     X, y = load_adult(return_X_y=True, as_frame=as_frame, complete=complete)
     assert type(X) is type(bunch.data)
     assert type(y) is type(bunch.target)
