@@ -58,6 +58,7 @@ from skdpdyn.solvers import (
     objective_perturbation,
 )
 from skdpdyn.support import progress
+from skdpdyn.support.stored import FieldsAlone
 from skdpdyn.training import conditioning
 from skdpdyn.training.ranges import bought_ranges, shares_of_ranges
 
@@ -155,7 +156,9 @@ def shown(value):
     if isinstance(value, list | tuple | np.ndarray):
         return [shown(one) for one in value]
     if is_dataclass(value) or hasattr(value, "get_params"):
-        return type(value).__name__, shown(vars(value))
+        # cached values follow from fields, and which are there from what ran before
+        stored = isinstance(value, FieldsAlone)
+        return type(value).__name__, shown(value.__getstate__() if stored else vars(value))
     return repr(value)
 
 
