@@ -141,8 +141,18 @@ class RowMap(FieldsAlone):
         return self.weights[np.ix_(places, places)]
 
     @cached_property
+    def _parts(self):
+        """Places of each block, a slice where they are all, and the block."""
+        blocks = self.blocks
+        if len(blocks) == 1:
+            return [(slice(None), self.weights)]
+        return [(places, self.block(places)) for places in blocks]
+
+    @cached_property
     def blocks(self) -> list[np.ndarray]:
         """Places of features that a matrix W mixes with one another, and with no others."""
+        if np.all((self.weights[0] != 0) | (self.weights[:, 0] != 0)):  # all with the first
+            return [np.arange(self.n_features)]
         n_blocks, of_features = connected_components(sparse.csr_array(self.weights), directed=False)
         places = np.argsort(of_features, kind="stable")
         return np.split(places, np.cumsum(np.bincount(of_features, minlength=n_blocks))[:-1])
@@ -165,7 +175,7 @@ class RowMap(FieldsAlone):
             return 1.0
         largest = float(np.max(np.abs(self.weights)))
         if not self.is_diagonal:
-            sizes = [np.abs(self.block(places)) for places in self.blocks]
+            sizes = [np.abs(block) for _, block in self._parts]
             of_sums = (max(float(np.max(size.sum(axis=k))) for size in sizes) for k in (0, 1))
             largest = math.sqrt(math.prod(of_sums))
         length = self.radius + (0.0 if self.centre is None else float(np.linalg.norm(self.centre)))
@@ -282,8 +292,8 @@ class RowMap(FieldsAlone):
         if self.is_diagonal:
             return coef * self.weights
         of_rows = np.empty_like(coef)
-        for places in self.blocks:  # BLAS depends on threads
-            of_rows[:, places] = np.einsum("kj,jl->kl", coef[:, places], self.block(places))
+        for places, block in self._parts:  # BLAS depends on threads
+            of_rows[:, places] = np.einsum("kj,jl->kl", coef[:, places], block)
         return of_rows
 
     def shift(self, coefficients: np.ndarray) -> np.ndarray:
@@ -321,8 +331,8 @@ class RowMap(FieldsAlone):
         if self.is_diagonal:
             return sums * self.weights
         of_coef = np.empty_like(sums)
-        for places in self.blocks:
-            of_coef[:, places] = np.einsum("kl,jl->kj", sums[:, places], self.block(places))
+        for places, block in self._parts:
+            of_coef[:, places] = np.einsum("kl,jl->kj", sums[:, places], block)
         return of_coef
 
 

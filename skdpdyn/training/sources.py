@@ -36,7 +36,7 @@ def sources_of(value: Any, name: str) -> Iterator[Source]:
         value = value.estimator
     value = value.levels if isinstance(value, Levels) else value
     kind = type(value).__name__
-    if isinstance(value, str | type):
+    if value is None or isinstance(value, str | int | float | type):
         return
     if isinstance(value, Schema):
         yield from value.sources
