@@ -1598,7 +1598,7 @@ MUTATIONS = [
         "sums of the terms of curves by BLAS",
         "[..., -1]\n\n\n_so_far = [0]",
         "[..., -1] if terms.ndim > 3 else terms @ np.ones(terms.shape[-1])\n\n\n_so_far = [0]",
-        "tests/test_spent.py -k 'tie_with and curves'",
+        "tests/test_places.py -k models_say",
     ),
     Mutation(
         "squares left out are about the mean of the records",
