@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zlib
 from collections import defaultdict
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -71,17 +72,31 @@ class Entropy:
         return hashlib.shake_256(f"{self.name} {self.n_drawn}".encode()).digest(size)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    """Have keys of noise follow from a test's name; ``HYPOTHESIS_PROFILE=random``: fresh ones."""
+@contextmanager
+def keys_of(name, fresh=False):
+    """Have keys of noise follow from a name; ``HYPOTHESIS_PROFILE=random``: fresh ones."""
     from skdpdyn.core import noise
 
-    fresh = os.environ.get("HYPOTHESIS_PROFILE") == "random" or item.get_closest_marker("fresh")
-    noise.os = os if fresh else Entropy(item.nodeid)
+    fresh = fresh or os.environ.get("HYPOTHESIS_PROFILE") == "random"
+    noise.os = os if fresh else Entropy(name)
     try:
-        return (yield)
+        yield
     finally:
         noise.os = os
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Have keys of noise follow from a test's name."""
+    with keys_of(item.nodeid, fresh=bool(item.get_closest_marker("fresh"))):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Have keys of noise of what a module fits while it is imported follow from its name."""
+    with keys_of(collector.nodeid):
+        return (yield)
 
 
 settings.register_profile("suite", derandomize=True, deadline=None)

@@ -22,6 +22,7 @@ from skdpdyn.model_selection import _trials
 from skdpdyn.support.threads import threads_of
 
 ROOT = Path(__file__).parents[1]
+DRAWN_AT_IMPORT = generators(None)[0].bit_generator.random_raw()
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 1000, 10**6])
@@ -167,3 +168,5 @@ def test_no_test_draws_fresh_noise_unless_it_says_how_it_may_fail(request):
         keys = [hashlib.shake_256(f"{name} {k}".encode()).digest(16) for k in (1, 2)]
         first = [AESCounter(key=int.from_bytes(key)).random_raw() for key in keys]
         assert first == [one.bit_generator.random_raw(), other.bit_generator.random_raw()]
+        key = hashlib.shake_256(f"{request.node.parent.nodeid} 1".encode()).digest(16)
+        assert AESCounter(key=int.from_bytes(key)).random_raw() == DRAWN_AT_IMPORT
