@@ -158,7 +158,7 @@ PrivateRidge
         The neighbouring relation, see `skdpdyn.privacy.Adjacency`.
     bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=None
         Public bounds of the columns; values are clipped to them. None: the bounds of the schema.
-        Missing bounds are bought, for up to 7 % of mu^2; those of ``one_hot`` columns are (0, 1).
+        Missing bounds are bought, for up to 14 % of mu^2; those of ``one_hot`` columns are (0, 1).
     one_hot : sequence of sequences of int or str, default=()
         Groups of dummy columns, by number or name. In each row, at most one column of a group
         should be nonzero; rows with more are scaled down. A group has the norm of one column, so

@@ -207,7 +207,7 @@ class PrivateLinearModel(PrivateEstimatorMixin, BaseEstimator, ABC):
             Ranges of the columns of dense rows. Values outside are clipped, and columns are scaled
             to [-1, 1] for training. Public bounds cost nothing: one pair for all columns, one for
             each column, or a dict by column name. A dict's missing columns are bought. Do not take
-            bounds from the data. "auto": up to 7 % of the budget buys them, if it also buys
+            bounds from the data. "auto": up to 14 % of the budget buys them, if it also buys
             ``conditioning`` and there are enough records; ``start`` passes on its own. "auto" means
             None if ``data_norm`` or ``conditioning`` is given, for sparse rows, and for solvers
             without conditioning. Without an intercept ranges are widened to be symmetric around 0.

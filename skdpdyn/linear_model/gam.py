@@ -103,7 +103,7 @@ class AdditiveModel(PrivateLinearModel):
         delta : float or "auto", default="auto"
             Additive term of the (epsilon, delta) guarantee, in (0, 1). "auto": 1/n^2.
         bounds : "auto", dict, tuple (low, high) or array-like, default="auto"
-            Bounds of the numeric columns. "auto": up to 7 % of mu^2 buys them. Public bounds cost
+            Bounds of the numeric columns. "auto": up to 14 % of mu^2 buys them. Public bounds cost
             nothing: a dict ``{column: (low, high)}``, or bounds as for `BoundsScaler
             <skdpdyn.preprocessing.BoundsScaler>`. The columns that a dict leaves out are bought.
             Values outside are clipped. Bounds of dates are dates. If bounds name a column of text
