@@ -278,9 +278,27 @@ class _Guess:
         """Return the score of a fitted model."""
         if self.name != "auc":
             return float(model.score(X, y))
-        from sklearn.metrics import roc_auc_score  # slow to load
+        return auc_of(model.decision_function(X), y == model.classes_[1])
 
-        return float(roc_auc_score(y == model.classes_[1], model.decision_function(X)))
+
+def auc_of(raw: np.ndarray, positive: np.ndarray) -> float:
+    """Return the part of pairs of a positive and a negative in which the positive ranks higher.
+
+    Ties count half. scikit-learn's takes ten times as long to check its arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdpdyn.planning import auc_of
+    >>> auc_of(np.array([0.0, 1.0, 1.0, 2.0]), np.array([False, False, True, True]))
+    0.875
+    """
+    below = np.sort(raw[~positive])
+    above = np.sort(raw[positive])
+    if not (below.size and above.size):
+        return math.nan
+    ranks = np.searchsorted(below, above) + np.searchsorted(below, above, side="right")
+    return float(ranks.mean() / (2 * below.size))
 
 
 def plan(

@@ -1,9 +1,11 @@
 """Plans before a fit: what they expect, what they solve for, and that real fits keep to them."""
 
+import math
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
 from skdpdyn import (
@@ -17,7 +19,7 @@ from skdpdyn import (
     PrivateSoftmaxRegression,
 )
 from skdpdyn.inspection import BudgetCurveDisplay
-from skdpdyn.planning import plan
+from skdpdyn.planning import auc_of, plan
 from skdpdyn.solvers import ObjectivePerturbation
 
 COLUMNS = {"bounds": {"age": (0, 110)}, "categories": {"ward": ["a", "b"]}}
@@ -151,3 +153,12 @@ def test_the_display_has_a_curve_for_each_number_of_records():
     assert display.ax_.get_ylabel() == "expected auc"
     again = planned.plot(ax=display.ax_)
     assert again.ax_ is display.ax_
+
+
+@pytest.mark.parametrize("scale", [100.0, 2.0])  # few ties, and many
+def test_ranks_are_those_of_scikit_learn(scale):
+    rng = np.random.default_rng(0)
+    positive = rng.random(500) < 0.3
+    raw = np.round(scale * (rng.normal(size=500) + positive))
+    assert auc_of(raw, positive) == pytest.approx(roc_auc_score(positive, raw), rel=1e-12)
+    assert math.isnan(auc_of(raw, positive | True))
