@@ -550,6 +550,8 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
 
     Some may be the same in two forms, but equal cells are together only if they have one key.
     """
+    if isinstance(values, list):
+        return _apart(values)
     library = _library_of(values)
     if library == "pyarrow":
         return _apart_in_arrow(values)

@@ -120,7 +120,7 @@ class LogLoss(_OfClasses):
         return np.where(codes < 0, 0.0, 1 + log_proba / self.width)
 
 
-class _OfNumbers(Score):
+class _ErrorOfNumbers(Score):
     def __init__(self, bounds):
         self.bounds = None if bounds is None else tuple(map(float, bounds))
 
@@ -129,7 +129,7 @@ class _OfNumbers(Score):
         return DummyRegressor(strategy="constant", constant=sum(self.bounds) / 2).fit([[0]], [0.0])
 
 
-class PinballLoss(_OfNumbers):
+class PinballLoss(_ErrorOfNumbers):
     """Negative mean pinball loss of targets and predictions within the bounds."""
 
     def __init__(self, quantile, bounds):
@@ -147,7 +147,7 @@ class PinballLoss(_OfNumbers):
         return 1 - pinball_losses(found, y, self.quantile, *self.bounds)[0] / self.width
 
 
-class SquaredError(_OfNumbers):
+class SquaredError(_ErrorOfNumbers):
     """Negative mean squared error of targets and predictions within the bounds.
 
     For counts with an exposure, the prediction is the expected count: rate times exposure.
