@@ -133,7 +133,7 @@ MUTATIONS = [
         "rows of which noise hides all have a typical length of 0",
         "rms = math.sqrt(max(float(np.sum(variances)), self.softness))",
         "rms = math.sqrt(float(np.sum(variances)))",
-        "tests/test_counterparts.py -k hardly",
+        "tests/test_counterparts.py -k hides_all",
     ),
     Mutation(
         "counts of residuals have the noise of a record that joins, not of one in place of another",

@@ -15,6 +15,7 @@ from skdpdyn import (
     PrivateRidge,
     PrivateSoftmaxRegression,
 )
+from skdpdyn.core.spending import Spending
 from skdpdyn.exceptions import PrivacyUtilityWarning
 from skdpdyn.export.io import TRUSTED
 from skdpdyn.inference import private_regression
@@ -98,6 +99,19 @@ def test_fits_to_rows_that_hardly_differ_end_in_a_model(epsilon):
         for seed in range(5):
             model = PrivateGAMClassifier(epsilon, random_state=seed).fit(frame, y)
             assert np.isfinite(model.predict_proba(frame[:3])).all(), name
+
+
+def test_rows_of_which_noise_hides_all_end_in_a_model(monkeypatch):
+    symmetric = Spending.symmetric
+
+    def hidden(self, name, sealed, inside):
+        total, noise = symmetric(self, name, sealed, inside)
+        return -noise * np.eye(len(total)), noise
+
+    monkeypatch.setattr(Spending, "symmetric", hidden)
+    X = np.random.default_rng(0).uniform(0, 1, (N, 2))
+    model = PrivateGAMClassifier(2.0, bounds=(0, 1), classes=[False, True]).fit(X, X[:, 0] > 0.5)
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 def test_skops_loads_what_additive_models_give_to_scikit_learn():
