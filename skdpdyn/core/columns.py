@@ -556,8 +556,8 @@ def apart(values: Any) -> tuple[list[Any], np.ndarray]:
     if library == "pyarrow":
         return _apart_in_arrow(values)
     if _is_time(values):
-        different, places = np.unique(_times_in(values), return_inverse=True)
-        return list(different), places
+        times, places = np.unique(_times_in(values), return_inverse=True)
+        return list(times), places
     if library == "polars":
         return _apart(values.to_list())
     if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
