@@ -703,7 +703,7 @@ def test_what_a_cluster_cannot_train_on_is_refused_with_the_remedy():
     with pytest.raises(TypeError, match="PrivateSearchCV takes arrays in memory"):
         PrivateSearchCV(PrivateLogisticRegression(**BINARY), {"alpha": [1.0]}).fit(far, far_y)
     with pytest.raises(ValueError, match="classes="):
-        PrivateLogisticRegression(classes="from_y").fit(far, far_y)
+        PrivateLogisticRegression(classes="from_y").fit(far, far_y.astype(int))
     with pytest.raises(ValueError, match="target_bounds="):
         PrivateRidge().fit(far, far_y)
     counts = PrivatePoissonRegressor(target_bounds=(0, 5))

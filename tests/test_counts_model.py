@@ -145,7 +145,7 @@ def test_no_count_and_exposure_decide_whether_a_fit_answers(count, exposure):
     given = {"target_bounds": (0, 8), "random_state": 0}
     for model in (
         PrivatePoissonRegressor(**given),
-        PrivatePoissonRegressor(30.0, 1e-3, conditioning=None, **given),
+        PrivatePoissonRegressor(conditioning=None, solver=NoisyGD(n_steps=5), **given),
         PrivateGAMRegressor(loss="poisson", bounds=(-1, 1), **given),
     ):
         for rows in (X, X.astype(np.float32)):
