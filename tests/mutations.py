@@ -1117,7 +1117,7 @@ MUTATIONS = [
         "ledger: a fork keeps the lock",
         "            fcntl.flock(descriptor, fcntl.LOCK_UN)",
         "            pass",
-        "tests/test_ledger.py -m system -k fork",
+        "tests/test_ledger.py -m system -k under_the_lock",
     ),
     Mutation(
         "ledger: a damaged line counts as torn",

@@ -280,13 +280,13 @@ def test_missing_values_are_a_level():
 
 
 def test_pairs_that_vary_together_make_no_step_too_long():
-    """All products follow one factor: steps for any pair alone leave an R^2 of .49 to .65."""
+    """All products follow one factor: steps for any pair alone lose .03 of R^2."""
     rng = np.random.default_rng(0)
     factor = rng.normal(size=(5000, 1))
-    X = np.clip(0.5 + 0.15 * (factor + 0.2 * rng.normal(size=(5000, 7))), 0, 1)
+    X = np.clip(0.5 + 0.15 * (factor + 0.2 * rng.normal(size=(5000, 10))), 0, 1)
     y = np.sin(2 * factor[:, 0]) + 0.3 * factor[:, 0] + 0.5 * rng.normal(size=5000)
     options = {"bounds": (0, 1), "target_bounds": (-4, 4), "random_state": 0}
-    model = PrivateGAMRegressor(10.0, **options).fit(X[:4000], y[:4000])
+    model = PrivateGAMRegressor(3.0, **options).fit(X[:4000], y[:4000])
     assert model.expansion_.pairs
     assert model.score(X[4000:], y[4000:]) > 0.71
 

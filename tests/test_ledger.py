@@ -658,6 +658,25 @@ print(sum("child" in name for name in ledger.entries), "after" in ledger.entries
     assert "True" in out
 
 
+@pytest.mark.system
+def test_a_child_of_a_fork_under_the_lock_does_not_keep_it(path):
+    code = """
+import time
+from skdpdyn.privacy import journal
+journal._PATIENCE = 1.0
+with journal.Journal(sys.argv[1]).writing():
+    child = os.fork()
+    if child == 0:
+        time.sleep(3)  # it lives on
+        os._exit(0)
+ledger.reserve("after", GaussianDP(1e-4))
+print("after" in ledger.entries)
+"""
+    code, out, err = finish(start(code, path))
+    assert code == 0, err
+    assert "True" in out
+
+
 def test_threads_take_turns_and_do_not_wait_for_ever(ledger, path, monkeypatch):
     costs = [(str(number), GaussianDP(0.01)) for number in range(8)]
     workers = [threading.Thread(target=ledger.reserve, args=cost) for cost in costs]
