@@ -280,15 +280,18 @@ def test_missing_values_are_a_level():
 
 
 def test_pairs_that_vary_together_make_no_step_too_long():
-    """All products follow one factor: steps for any pair alone lose .03 of R^2."""
+    """All products follow one factor: steps for any pair alone leave R^2 at .700, not .720."""
     rng = np.random.default_rng(0)
     factor = rng.normal(size=(5000, 1))
     X = np.clip(0.5 + 0.15 * (factor + 0.2 * rng.normal(size=(5000, 10))), 0, 1)
     y = np.sin(2 * factor[:, 0]) + 0.3 * factor[:, 0] + 0.5 * rng.normal(size=5000)
-    options = {"bounds": (0, 1), "target_bounds": (-4, 4), "random_state": 0}
-    model = PrivateGAMRegressor(3.0, **options).fit(X[:4000], y[:4000])
-    assert model.expansion_.pairs
-    assert model.score(X[4000:], y[4000:]) > 0.71
+    options = {"bounds": (0, 1), "target_bounds": (-4, 4)}
+    scores = []
+    for seed in range(5):
+        model = PrivateGAMRegressor(3.0, random_state=seed, **options).fit(X[:4000], y[:4000])
+        assert model.expansion_.pairs
+        scores.append(model.score(X[4000:], y[4000:]))
+    assert np.mean(scores) > 0.71
 
 
 def test_persons_streams_of_noise_and_several_classes():
